@@ -27,9 +27,9 @@ def programs() -> Path:
     """The folder of the programs: a part of the package where it is installed, beside it in a
     checkout. Raises FileNotFoundError where there is none."""
     package = Path(amplint.__file__).parent
-    for found in (package / "programs", package.parent / "benchmarks" / "verify_programs"):
-        if found.is_dir():
-            return found
+    for directory in (package / "programs", package.parent / "benchmarks" / "verify_programs"):
+        if directory.is_dir():
+            return directory
     raise FileNotFoundError("the programs to measure are not installed")
 
 

@@ -52,12 +52,12 @@ class Checked:
     @property
     def status(self) -> int:
         """The exit status, the worst of both."""
-        found = []
+        statuses = []
         if self.rules is not None:
-            found.append(witnesses.status(self.rules))
+            statuses.append(witnesses.status(self.rules))
         if self.self_test is not None:
-            found.append(selftest.status(self.self_test))
-        return min(found, key=WORST_FIRST.index)
+            statuses.append(selftest.status(self.self_test))
+        return min(statuses, key=WORST_FIRST.index)
 
 
 def run(
@@ -97,7 +97,7 @@ def run(
 def environment() -> dict[str, Any]:
     """The machine and the versions, as JSON has them. Imports torch."""
     torch: Any = importlib.import_module("torch")
-    found = {
+    machine = {
         "amplint": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -108,14 +108,14 @@ def environment() -> dict[str, Any]:
     }
     if torch.cuda.is_available():
         facts = torch.cuda.get_device_properties(0)
-        found["GPU"] = {
+        machine["GPU"] = {
             "name": facts.name,
             "compute capability": f"{facts.major}.{facts.minor}",
             "memory": facts.total_memory,
             "count": torch.cuda.device_count(),
             "cuDNN": torch.backends.cudnn.version(),
         }
-    return found
+    return machine
 
 
 def as_json(checked: Checked) -> dict[str, Any]:
@@ -177,8 +177,8 @@ def as_html(checked: Checked) -> str:
         meanings = ((each.value, text) for each, text in witnesses.MEANINGS.items())
         parts += ["<h2>Rules</h2>", page.table(heads, rows), page.definitions(meanings)]
     if checked.self_test is not None:
-        shown = [selftest.as_text(each) for each in checked.self_test] or [UNTESTED]
-        parts += ["<h2>Self-test</h2>", *(f"<pre>{escape_lines(text)}</pre>" for text in shown)]
+        texts = [selftest.as_text(each) for each in checked.self_test] or [UNTESTED]
+        parts += ["<h2>Self-test</h2>", *(f"<pre>{escape_lines(text)}</pre>" for text in texts)]
     parts += report.measured_html(checked.points or ())
     if checked.points is None:
         parts.append("<h2>Benefit</h2><p>Not measured: see <code>--bench</code>.</p>")
@@ -191,6 +191,6 @@ def as_markdown(checked: Checked) -> str:
     if checked.rules is not None:
         parts.append(witnesses.as_markdown(checked.rules).rstrip("\n"))
     if checked.self_test is not None:
-        shown = [selftest.as_text(each) for each in checked.self_test] or [UNTESTED]
-        parts += [f"```\n{text}\n```" for text in shown]
+        texts = [selftest.as_text(each) for each in checked.self_test] or [UNTESTED]
+        parts += [f"```\n{text}\n```" for text in texts]
     return "\n\n".join(parts)

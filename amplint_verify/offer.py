@@ -186,10 +186,10 @@ def text(
     lines = [*of_fixes(fixable, outcome)]
     if fixable:
         calls = calls_of(inference, fixable)
-        found = programs(outcome.all_texts or outcome.texts, {e.path for e in fixable}, calls)
+        candidates = programs(outcome.all_texts or outcome.texts, {e.path for e in fixable}, calls)
         safeties = {each.fix.safety for each in fixable if each.fix is not None}
-        given = [*(paths or (".",)), *(["--unsafe"] if safeties == {Safety.UNSAFE} else [])]
-        lines += ["", *of_programs(found, outcome.root, given)]
+        arguments = [*(paths or (".",)), *(["--unsafe"] if safeties == {Safety.UNSAFE} else [])]
+        lines += ["", *of_programs(candidates, outcome.root, arguments)]
         if len(safeties) > 1:
             lines.append("`amplint verify --unsafe` verifies the unsafe fixes too.")
         lines.append("`amplint verify --report DIRECTORY` writes a page with the diff of each fix.")
@@ -219,18 +219,18 @@ def of_fixes(fixable: Sequence[Finding], outcome: Outcome) -> Iterator[str]:
         yield f"  and {len(fixable) - SHOWN} more, which `amplint check` lists"
 
 
-def of_programs(found: Programs, root: Path, words: Sequence[str]) -> Iterator[str]:
+def of_programs(candidates: Programs, root: Path, words: Sequence[str]) -> Iterator[str]:
     """The commands, one a line; these words stand behind `verify`."""
-    given = shlex.join(words)
+    arguments = shlex.join(words)
     yield "To verify, name a program that runs these lines. Found here:"
     commands = [
         f"--steps 20 --script {shlex.quote(os.path.relpath(root / script))}"
-        for script in found.scripts[:MOST]
+        for script in candidates.scripts[:MOST]
     ]
-    commands += [f"--entry {entry}" for entry in found.entries[:MOST]]
-    if found.tests:
+    commands += [f"--entry {entry}" for entry in candidates.entries[:MOST]]
+    if candidates.tests:
         commands.append("--pytest")
-    yield from (f"  amplint verify {given} {command}" for command in commands)
+    yield from (f"  amplint verify {arguments} {command}" for command in commands)
     if not commands:
         yield "  nothing; name a function that needs no arguments:"
-        yield f"  amplint verify {given} --entry package.module:function"
+        yield f"  amplint verify {arguments} --entry package.module:function"

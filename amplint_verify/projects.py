@@ -103,9 +103,9 @@ def measured(
     ).points(subject)
 
 
-def as_fixed(found: ReportMaterial) -> FixOutcome:
+def as_fixed(content: ReportMaterial) -> FixOutcome:
     """The good fixes as `amplint fix` writes them."""
-    verified = found.verified
+    verified = content.verified
     applied = tuple(each.finding for each in verified.judged if each.judgement.good)
     return FixOutcome(
         first=verified.first,
@@ -195,46 +195,46 @@ def within(request: Request, file: str) -> str:
 
 def where(names: Sequence[str]) -> tuple[Backend, ...]:
     """The back ends of these names. Raises `Failure` for one that this machine has not."""
-    chosen = {each.name: each for name in names or (AUTO,) for each in choice.chosen(name)}
-    for name in chosen:
+    by_name = {each.name: each for name in names or (AUTO,) for each in choice.backends_of(name)}
+    for name in by_name:
         reason = choice.missing(name)
         if reason is not None:
             raise Failure(f"the back end {name} is not available here: {reason}")
-    return tuple(chosen.values())
+    return tuple(by_name.values())
 
 
 # ------------------------------------------------------------------------------- commands
 
 
-def verify(request: Request, given: Options, format_: str, directory: Path | None) -> int:
+def verify(request: Request, options: Options, format_: str, directory: Path | None) -> int:
     """Print the verdicts, and write them to a directory if there is one."""
     if directory is not None:  # before minutes of running
         page.make(directory)
-    found = told_and_verified(request, given)
+    content = told_and_verified(request, options)
     click.echo(
-        json.dumps(report.as_json(found), indent=2) if format_ == "json" else report.text(found)
+        json.dumps(report.as_json(content), indent=2) if format_ == "json" else report.text(content)
     )
     if directory is not None:
-        report.write(found, directory)
-    return tell(found.verified.outcome.problems) or found.status
+        report.write(content, directory)
+    return tell(content.verified.outcome.problems) or content.status
 
 
-def fix(request: Request, given: Options, known: Known) -> int:
+def fix(request: Request, options: Options, known_findings: Known) -> int:
     """Write the good fixes; what is left, beside known findings, is reported and decides the exit
     status."""
-    found = told_and_verified(request, given)
-    click.echo(report.text(found), err=True)
-    fixed, problems = write_project(request, as_fixed(found), given.unsafe)
+    content = told_and_verified(request, options)
+    click.echo(report.text(content), err=True)
+    fixed, problems = write_project(request, as_fixed(content), options.unsafe)
     if fixed.after:
-        known, left = baseline.keep_in_step(fixed.first, fixed.outcome, known)
-        fixed = replace(fixed, outcome=left)
-    fixed = replace(fixed, outcome=baseline.without_known(fixed.outcome, known, request))
+        known_findings, outcome = baseline.keep_in_step(fixed.first, fixed.outcome, known_findings)
+        fixed = replace(fixed, outcome=outcome)
+    fixed = replace(fixed, outcome=baseline.without_known(fixed.outcome, known_findings, request))
     console.show(fixed.outcome, request)
     click.echo(f"fixed {console.counts(fixed)}" if fixed.after else "nothing was fixed", err=True)
     return tell(problems) or fixed.outcome.status
 
 
-def told_and_verified(request: Request, given: Options) -> ReportMaterial:
+def told_and_verified(request: Request, options: Options) -> ReportMaterial:
     """Verify, after saying what will be run.
 
     Raises click's exceptions for what a user has to mend first; then nothing, or only the original
@@ -242,9 +242,9 @@ def told_and_verified(request: Request, given: Options) -> ReportMaterial:
     """
     if request.selection.problems:
         raise Failure("; ".join(request.selection.problems))
-    click.echo(announcement(request, given), err=True)
+    click.echo(announcement(request, options), err=True)
     try:
-        return verified(request, given)
+        return verified(request, options)
     except OSError as error:
         raise Failure(f"the project cannot be copied: {error}") from error
     except lab.NotStartedError as error:

@@ -126,9 +126,9 @@ def row_of(call: ListedCall, device: str, torch: Any) -> SelfTestRow:
     if not homes:
         return SelfTestRow(call.group, call.op, ABSENT, "this torch has no such name")
     for home in homes:
-        found = compared(call, getattr(home, call.op), device, torch)
-        if found[0] != RIGHT:
-            return SelfTestRow(call.group, call.op, *found)
+        comparison = compared(call, getattr(home, call.op), device, torch)
+        if comparison[0] != RIGHT:
+            return SelfTestRow(call.group, call.op, *comparison)
     return SelfTestRow(call.group, call.op, RIGHT)
 
 
@@ -197,16 +197,16 @@ def run(backends: Sequence[Backend], runner: Runner) -> Iterator[SelfTestReport]
             if backend.shows[Aspect.DTYPES] is AspectShown.NO:
                 continue
             target = f"{measure.__module__}:{measure.__name__}"
-            seen = runner.run(Spec(root, target, backend.name, ("{device}",)))
-            yield SelfTestReport(backend, *read(seen))
+            answer = runner.run(Spec(root, target, backend.name, ("{device}",)))
+            yield SelfTestReport(backend, *read(answer))
 
 
-def read(seen: Observation) -> tuple[tuple[SelfTestRow, ...], str]:
+def read(answer: Observation) -> tuple[tuple[SelfTestRow, ...], str]:
     """The rows that a child wrote, or why there are none."""
-    if seen.outcome is not RunOutcome.OK:
-        return (), f"{seen.outcome.value}: {seen.error}: {seen.text}".partition("\n")[0]
+    if answer.outcome is not RunOutcome.OK:
+        return (), f"{answer.outcome.value}: {answer.error}: {answer.text}".partition("\n")[0]
     return tuple(
-        SelfTestRow(**row) for row in json.loads(ast.literal_eval(seen.result[0].text))
+        SelfTestRow(**row) for row in json.loads(ast.literal_eval(answer.result[0].text))
     ), ""
 
 

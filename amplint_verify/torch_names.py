@@ -40,11 +40,11 @@ class Operations:
         self._home = home
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._home, name, None)
-        if found is None:
-            found = Absent(name)
-        setattr(self, name, found)
-        return found
+        operation = getattr(self._home, name, None)
+        if operation is None:
+            operation = Absent(name)
+        setattr(self, name, operation)
+        return operation
 
 
 aten = Operations()

@@ -27,16 +27,16 @@ def remark(version: str) -> str | None:
     return f"amplint was not tested with torch {version}, only with {LOWEST} to {NEWEST}"
 
 
-def not_started(backend: str, said: str, version: str) -> str:
+def not_started(backend: str, error: str, version: str) -> str:
     """The reason why a back end did not start.
 
     Args:
-        said: the last line of its errors.
+        error: the last line of its errors.
         version: of the installed torch.
     """
     if remark(version) is not None:
-        return f"amplint does not support torch {version} yet ({said})"
-    return f"the back end {backend} did not start: {said}"
+        return f"amplint does not support torch {version} yet ({error})"
+    return f"the back end {backend} did not start: {error}"
 
 
 def minor(version: str) -> tuple[int, ...]:

@@ -172,8 +172,8 @@ def raises(witness: Raises, bad: Observation, _: Observation) -> tuple[bool, str
 
 
 def dtype(witness: Dtype, bad: Observation, good: Observation) -> tuple[bool, str]:
-    seen = tuple(leaf.tensor.dtype if leaf.tensor else leaf.kind for leaf in first(bad, good))
-    return seen == (witness.bad, witness.good), " -> ".join(seen)
+    dtypes = tuple(leaf.tensor.dtype if leaf.tensor else leaf.kind for leaf in first(bad, good))
+    return dtypes == (witness.bad, witness.good), " -> ".join(dtypes)
 
 
 def same(_: Same, bad: Observation, good: Observation) -> tuple[bool, str]:
@@ -191,18 +191,18 @@ def differs(witness: Differs, bad: Observation, good: Observation) -> tuple[bool
 
 def syncs(witness: Syncs, bad: Observation, good: Observation) -> tuple[bool, str]:
     before, after = bad.reads.total, good.reads.total
-    kept = before >= witness.before and after <= witness.after
-    return kept, f"{before} reads -> {after}"
+    holds = before >= witness.before and after <= witness.after
+    return holds, f"{before} reads -> {after}"
 
 
 def warns(witness: Warns, bad: Observation, good: Observation) -> tuple[bool, str]:
-    seen = [any(witness.text in text for text in each.warnings) for each in (bad, good)]
-    return seen == [True, False], " -> ".join("warns" if each else "silent" for each in seen)
+    pair = [any(witness.text in text for text in each.warnings) for each in (bad, good)]
+    return pair == [True, False], " -> ".join("warns" if each else "silent" for each in pair)
 
 
-def first(*seen: Observation) -> Iterator[Leaf]:
+def first(*observations: Observation) -> Iterator[Leaf]:
     """The first leaf of each result."""
-    return (each.result[0] for each in seen)
+    return (each.result[0] for each in observations)
 
 
 def distance(one: Sequence[Leaf], other: Sequence[Leaf]) -> float:
@@ -260,20 +260,20 @@ def judged(
     part confirms what it shows; where it shows nothing, nothing follows from that.
     """
     demand = DEMANDS[type(witness)]
-    for name, seen in (("bad", bad), ("fixed", good)):
-        if seen.outcome is RunOutcome.NOT_SIMULABLE:
-            return WitnessVerdict.INCONCLUSIVE, f"{name} program not simulable: {seen.text}"
-        if seen.outcome is not RunOutcome.OK and not (
-            seen.outcome is RunOutcome.EXCEPTION and name == "bad" and isinstance(witness, Raises)
+    for name, run in (("bad", bad), ("fixed", good)):
+        if run.outcome is RunOutcome.NOT_SIMULABLE:
+            return WitnessVerdict.INCONCLUSIVE, f"{name} program not simulable: {run.text}"
+        if run.outcome is not RunOutcome.OK and not (
+            run.outcome is RunOutcome.EXCEPTION and name == "bad" and isinstance(witness, Raises)
         ):
-            return WitnessVerdict.CRASHES, f"{name} program: {seen.error}: {seen.text}".partition(
+            return WitnessVerdict.CRASHES, f"{name} program: {run.error}: {run.text}".partition(
                 "\n"
             )[0]
     aspect = demand.aspect(witness)
     if backend.shows[aspect] is AspectShown.NO:
         return WitnessVerdict.NOT_SHOWN, f"{aspect.value}: {backend.notes.get(aspect, 'not shown')}"
-    kept, happened = demand.check(witness, bad, good)
-    return WitnessVerdict.VERIFIED if kept else WitnessVerdict.DIFFERS, happened
+    holds, happened = demand.check(witness, bad, good)
+    return WitnessVerdict.VERIFIED if holds else WitnessVerdict.DIFFERS, happened
 
 
 # ------------------------------------------------------------------------------- the table
@@ -316,10 +316,10 @@ def tasks(
         return
     pair = prepared(rule, directory)
     for backend in backends:
-        yield partial(shown, rule, pair, backend)
+        yield partial(result_of, rule, pair, backend)
 
 
-def shown(rule: Rule, pair: ProgramPair, backend: Backend, runner: Runner) -> WitnessResult:
+def result_of(rule: Rule, pair: ProgramPair, backend: Backend, runner: Runner) -> WitnessResult:
     """The result of running a rule's programs on a back end."""
     bad = runner.run(Spec(str(pair.bad), "bad:run", backend.name, ("{device}",)))
     good = runner.run(Spec(str(pair.fixed), pair.target, backend.name, ("{device}",)))
@@ -328,18 +328,18 @@ def shown(rule: Rule, pair: ProgramPair, backend: Backend, runner: Runner) -> Wi
     return WitnessResult(rule.code, rule.name, backend.name, demanded, happened, verdict)
 
 
-def chosen(codes: Sequence[str]) -> tuple[Rule, ...]:
+def rules_of(codes: Sequence[str]) -> tuple[Rule, ...]:
     """The rules that are meant by codes or names; all that have a fixture if none are given.
 
     Raises registry.UnknownRuleError, also for a rule of another package, which has none here.
     """
-    known = tuple(r for r in registry.own_rules() if r not in ENGINE_RULES)
+    own_rules = tuple(r for r in registry.own_rules() if r not in ENGINE_RULES)
     others = [rule for rule in registry.all_rules() if rule.package] if codes else []
-    found = tuple(registry.find(code, (*known, *others)) for code in codes)
-    for rule in found:
+    rules = tuple(registry.find(code, (*own_rules, *others)) for code in codes)
+    for rule in rules:
         if rule.package:
             raise registry.UnknownRuleError(f"{rule.code} is of {rule.package}: no example is here")
-    return found or known
+    return rules or own_rules
 
 
 def status(results: Sequence[WitnessResult]) -> int:

@@ -155,7 +155,7 @@ def backends_of(names: Sequence[str]) -> tuple[Any, ...]:
         reason = choice.missing(name) if name != AUTO else None
         if reason:
             raise Failure(f"the back end {name} is not available here: {reason}")
-    found = (backend.name for name in names for backend in choice.chosen(name))
+    found = (backend.name for name in names for backend in choice.backends_of(name))
     return tuple(BACKENDS[name] for name in dict.fromkeys(found))
 
 
@@ -184,7 +184,7 @@ def verify_harness(
     from amplint_verify.report import page
 
     try:
-        rules = () if codes is None else witnesses.chosen(codes)
+        rules = () if codes is None else witnesses.rules_of(codes)
     except registry.UnknownRuleError as error:
         raise Failure(str(error)) from error
     click.echo(f"amplint: {harness.announcement(rules, self_test, where)}", err=True)

@@ -125,7 +125,7 @@ def missing(name: str) -> str | None:
     return None
 
 
-def chosen(name: str) -> tuple[Backend, ...]:
+def backends_of(name: str) -> tuple[Backend, ...]:
     """The back ends that `--backend NAME` means: a GPU if there is one, else what stands for it."""
     if name != AUTO:
         return (BACKENDS[name],)

@@ -63,11 +63,11 @@ def cached_cast(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Cast a tensor, or take the cast that was made of a weight: as in ATen/autocast_mode.cpp."""
     if not (dtype == region_dtype() and is_weight(value) and torch.is_autocast_cache_enabled()):
         return value.to(dtype)
-    weight, made = _casts.get(id(value), (None, value))
-    if weight is not value or made.dtype != dtype or made.requires_grad < torch.is_grad_enabled():
-        made = value.to(dtype)
-        _casts[id(value)] = (value, made)
-    return made
+    weight, cast = _casts.get(id(value), (None, value))
+    if weight is not value or cast.dtype != dtype or cast.requires_grad < torch.is_grad_enabled():
+        cast = value.to(dtype)
+        _casts[id(value)] = (value, cast)
+    return cast
 
 
 def is_weight(value: torch.Tensor) -> bool:
@@ -115,8 +115,8 @@ def fp32_set_dtype(op: Any) -> Kernel:
     names = [argument.name for argument in op._schema.arguments]
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
-        if is_eligible(args[0]) and given.get("dtype") is None:
+        arguments = {**dict(zip(names, args, strict=False)), **kwargs}
+        if is_eligible(args[0]) and arguments.get("dtype") is None:
             at = names.index("dtype")
             args, kwargs = (
                 (args[:at], {**kwargs, "dtype": torch.float32})
@@ -138,8 +138,8 @@ def fp32_append_dtype(op: Any) -> Kernel:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         if not is_eligible(args[0]):
             return op(*args, **kwargs)
-        given = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
-        return with_dtype(*(given[name] for name in names), dtype=torch.float32)
+        arguments = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
+        return with_dtype(*(arguments[name] for name in names), dtype=torch.float32)
 
     return kernel
 

@@ -171,9 +171,9 @@ class Simulator:
         values = args[2:]
         if values and isinstance(values[0], torch.Tensor) and values[0].dim():
             # As many values as the mask selects: their number is known, so it is taken.
-            known = values[0].shape[0]
+            count = values[0].shape[0]
             indices = [
-                i.new_zeros((known,)) if isinstance(i, FakeTensor) and known > 1 else i
+                i.new_zeros((count,)) if isinstance(i, FakeTensor) and count > 1 else i
                 for i in indices
             ]
         return (args[0], indices, *values)
@@ -320,9 +320,9 @@ def gradient(run: Callable[..., Any]) -> Callable[..., Any]:
             return run(outputs, inputs, *args, **kwargs)
         if kwargs.get("create_graph"):
             raise NotSimulableError("the derivative of a gradient")
-        wanted = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
+        tensors = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
         with torch.no_grad():
-            return tuple(torch.empty_like(each.detach()) for each in wanted)
+            return tuple(torch.empty_like(each.detach()) for each in tensors)
 
     return modelled
 

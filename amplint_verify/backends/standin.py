@@ -208,8 +208,8 @@ def gpu() -> Iterator[None]:
         if hasattr(torch, "accelerator"):
             modules.append((torch.accelerator, ACCELERATOR))
         for module, table in modules:
-            known = {name: value for name, value in table.items() if hasattr(module, name)}
-            stack.enter_context(mock.patch.multiple(module, **known))
+            replacements = {name: value for name, value in table.items() if hasattr(module, name)}
+            stack.enter_context(mock.patch.multiple(module, **replacements))
         # A loader pins in a thread, where no mode sees it.
         pinning = torch.utils.data._utils.pin_memory
         stack.enter_context(mock.patch.object(pinning, "pin_memory", lambda data, *_: data))
@@ -249,16 +249,16 @@ def amp_on(target: str, default: torch.dtype) -> Iterator[None]:
     def casting(value: Any, device_type: str, dtype: torch.dtype) -> Any:
         return cast(value, instead(device_type), dtype)
 
-    asked: dict[str, Any] = {
+    queries: dict[str, Any] = {
         name: asking(function) for name, function in present(torch, ASKING).items()
     }
     if hasattr(torch, OLD_NAME):
-        asked[OLD_NAME] = asked["get_autocast_dtype"]
+        queries[OLD_NAME] = queries["get_autocast_dtype"]
     torch.set_autocast_dtype(target, default)
     with (
         mock.patch.object(autocast, "__init__", begin_autocast),
         mock.patch.object(scaler, "__init__", begin_scaler),
         mock.patch.object(torch.amp.autocast_mode, "_cast", casting),  # custom_fwd(cast_inputs=)
-        mock.patch.multiple(torch, **asked),
+        mock.patch.multiple(torch, **queries),
     ):
         yield

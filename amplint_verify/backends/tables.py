@@ -42,15 +42,15 @@ REDISPATCHED = re.compile(r'_\(\s*ADD_NS\(\w+\),\s*"([\w.]+)"')
 
 def policies(header: str) -> dict[str, str]:
     """The policy of each overload that the header names, e.g. "softmax.int": "fp32-set-dtype"."""
-    found: dict[str, str] = {}
+    by_overload: dict[str, str] = {}
     for name, body in MACRO.findall(header):
         text = body.replace("\\", " ")
         if name in POLICIES:
             for base, overload in ENTRY.findall(text):
-                found[f"{base}.{overload}" if overload else base] = POLICIES[name]
+                by_overload[f"{base}.{overload}" if overload else base] = POLICIES[name]
         elif name == "DIFFERENT_REDISPATCH_SIGNATURE":
-            found.update(dict.fromkeys(REDISPATCHED.findall(text), "fp32-append-dtype"))
-    return found
+            by_overload.update(dict.fromkeys(REDISPATCHED.findall(text), "fp32-append-dtype"))
+    return by_overload
 
 
 def registered(key: str) -> frozenset[str]:
@@ -96,8 +96,8 @@ def current() -> Mapping[str, Any]:
     """
     if HEADER.exists():
         return derived()
-    found: Mapping[str, Any] = json.loads(stored(version()).read_text(encoding="utf-8"))
-    return found
+    tables: Mapping[str, Any] = json.loads(stored(version()).read_text(encoding="utf-8"))
+    return tables
 
 
 if __name__ == "__main__":

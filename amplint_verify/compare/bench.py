@@ -142,20 +142,20 @@ class Bench:
 
     def takes_size(self, subject: Subject, backend: Backend) -> bool:
         args = (to_json(subject.program), str(subject.of), SIZE)
-        found = self.observe(subject, backend, "takes", args)
-        return found.outcome is RunOutcome.OK and bool(value(found))
+        run = self.observe(subject, backend, "takes", args)
+        return run.outcome is RunOutcome.OK and bool(value(run))
 
     def point(
         self, subject: Subject, backend: Backend, precision: str, size: int | None
     ) -> BenchPoint:
         """One setting. What goes wrong in it is reported in its `missing`."""
-        given = {**subject.program.given, **({} if size is None else {SIZE: size})}
-        asked = replace(subject, program=replace(subject.program, given=given))
+        keywords = {**subject.program.given, **({} if size is None else {SIZE: size})}
+        variant = replace(subject, program=replace(subject.program, given=keywords))
         empty = BenchPoint(subject.name, backend.name, precision, size)
-        args = (to_json(asked.program), str(subject.of), "{device}", precision)
+        args = (to_json(variant.program), str(subject.of), "{device}", precision)
         # Counts do not depend on what else runs, and a process for CUDA takes seconds to start.
         with ThreadPoolExecutor() as pool:
-            counting = partial(self.observe, asked, backend, "count", args)
+            counting = partial(self.observe, variant, backend, "count", args)
             runs = list(pool.map(counting, (False, True)))
         for run, name in zip(runs, ("the original", "the fixed program"), strict=True):
             if run.outcome is not RunOutcome.OK:
@@ -163,13 +163,13 @@ class Bench:
         if precision in ("fp16", "bf16") and not all(value(run)["regions"] for run in runs):
             return replace(empty, missing="no region of autocast was on")
         before, after = (counts(run, backend) for run in runs)
-        found = replace(empty, before=before, after=after)
+        bench_point = replace(empty, before=before, after=after)
         if backend.shows[Aspect.TIME] is AspectShown.NO:
-            return found
-        timed = self.observe(asked, backend, "durations", args)
+            return bench_point
+        timed = self.observe(variant, backend, "durations", args)
         if timed.outcome is not RunOutcome.OK:
-            return replace(found, missing=f"no durations: a run {ending(timed)}")
-        return replace(found, times=times(value(timed)))
+            return replace(bench_point, missing=f"no durations: a run {ending(timed)}")
+        return replace(bench_point, times=times(value(timed)))
 
     def observe(
         self,
@@ -216,25 +216,25 @@ def counts(run: Observation, backend: Backend) -> Counts:
     """The counts of a run of `measure.count`, as far as the back end shows them."""
     waits = backend.shows[Aspect.WAITS] is not AspectShown.NO
     gradients = backend.shows[Aspect.GRADIENTS] is AspectShown.YES
-    told = value(run)
+    numbers = value(run)
     return Counts(
-        steps=told["steps"],
+        steps=numbers["steps"],
         waits=run.blocking.total if waits else None,
         to_device=run.to_device if backend.shows[Aspect.DEVICES] is AspectShown.YES else None,
-        peak=told["peak"] if gradients else None,
+        peak=numbers["peak"] if gradients else None,
     )
 
 
-def times(told: Any) -> Times:
+def times(durations: Any) -> Times:
     """The ratio that the pairs of `measure.durations` show."""
-    measured, control = ratio(told["measured"]), ratio(told["control"])
+    measured, control = ratio(durations["measured"]), ratio(durations["control"])
     return Times(
-        before=statistics.median(first for first, _ in told["measured"]),
-        after=statistics.median(second for _, second in told["measured"]),
+        before=statistics.median(first for first, _ in durations["measured"]),
+        after=statistics.median(second for _, second in durations["measured"]),
         measured=measured,
         control=control,
         claim=claim(measured, control),
-        peak=None if told["peak"] is None else tuple(told["peak"]),
+        peak=None if durations["peak"] is None else tuple(durations["peak"]),
     )
 
 

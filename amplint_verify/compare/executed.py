@@ -121,7 +121,7 @@ class ProgramPart:
 def edited(text: Text, edits: Iterable[Edit]) -> list[SourceSpan]:
     """The stretches of the rows that edits change or remove; a whole row where only blanks of it
     change."""
-    lines, found = lines_of(text.text), []
+    lines, spans = lines_of(text.text), []
     for edit in edits:
         start, end = text.position(edit.start), text.position(edit.end)
         for row in sorted(rows_of_edits(text, [edit])[0]):
@@ -130,8 +130,8 @@ def edited(text: Text, edits: Iterable[Edit]) -> list[SourceSpan]:
             first = max(start.column - 1, whole.start) if row == start.row else whole.start
             last = min(end.column - 1, whole.stop) if row == end.row else whole.stop
             some = first < last or (first == last and edit.start == edit.end)
-            found.append(span_in(line, row, range(first, last) if some else whole))
-    return found
+            spans.append(span_in(line, row, range(first, last) if some else whole))
+    return spans
 
 
 def whole_rows(text: str, rows: Iterable[int]) -> list[SourceSpan]:
@@ -154,14 +154,14 @@ def unrun(text: str, spans: Iterable[SourceSpan], ran: Iterable[Sequence[int]]) 
     """The rows of those spans that did not run. Blank rows and comments count not, nor do imports
     that nothing mentions any more."""
     tree, lines, places = ast.parse(text), lines_of(text), tuple(ran)
-    left = []
+    rows = []
     for span in spans:
         row = span.start.row
         line = lines[row - 1].strip()
         part = part_of(tree, span) if line and not line.startswith("#") else None
         if part is not None and not part.ran(places):
-            left.append(row)
-    return left
+            rows.append(row)
+    return rows
 
 
 def part_of(tree: ast.Module, span: SourceSpan) -> ProgramPart | None:
@@ -179,14 +179,14 @@ def part_of(tree: ast.Module, span: SourceSpan) -> ProgramPart | None:
 
 def innermost(tree: ast.AST, span: SourceSpan) -> ast.stmt | None:
     """The smallest statement on the row of a span, and not beside it."""
-    found: ast.stmt | None = None
+    statement: ast.stmt | None = None
     row = span.start.row
     for node in ast.walk(tree):  # from the outside in
         if isinstance(node, ast.stmt):
             own = span_of(node)
             if own.start.row <= row <= own.end.row and own.meets(span):
-                found = node
-    return found
+                statement = node
+    return statement
 
 
 def runs(tree: ast.Module, statement: ast.stmt) -> bool:

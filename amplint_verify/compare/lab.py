@@ -83,7 +83,7 @@ class Lab:
         seconds, memory: limits of a run, as in `Spec`.
         traced: the files of which is written down what ran.
         linked: what the copies link to; known after the first run.
-        seen: the observations that were made, so that nothing is run twice.
+        observations: those that were made, so that nothing is run twice.
     """
 
     root: Path
@@ -97,7 +97,7 @@ class Lab:
     memory: int
     traced: frozenset[str] = frozenset()
     linked: tuple[str, ...] = ()
-    seen: dict[tuple[object, ...], Observation] = field(default_factory=dict)
+    observations: dict[tuple[object, ...], Observation] = field(default_factory=dict)
 
     def observe(self, texts: Texts, backend: str, context: str = "", turn: int = 0) -> Observation:
         """Run the program with these texts.
@@ -109,9 +109,9 @@ class Lab:
             turn: which of several runs of the same it is.
         """
         key = (frozenset(texts.items()), backend, context, turn, self.traced)
-        if key not in self.seen:
-            self.seen[key] = self._run(texts, backend, context)
-        return self.seen[key]
+        if key not in self.observations:
+            self.observations[key] = self._run(texts, backend, context)
+        return self.observations[key]
 
     def _run(self, texts: Texts, backend: str, context: str) -> Observation:
         # Every run has a copy of its own, since it may leave files, and always at the same place,
@@ -209,13 +209,13 @@ def verify(request: Request, unsafe: bool, lab: Lab) -> Verified:
     refused: set[tuple[str, ...]] = set()
     postponed: list[JudgedFix] = []  # undecided, because of an error that other fixes have ended
     for _ in range(MAX_ROUNDS):
-        tried = [
+        candidates = [
             finding
             for finding in applying.fixable(current.outcome.findings, allow)
             if current.identity(finding) not in refused
         ]
-        lab.trace(tried)
-        result = current.solve(current.applicable(tried))
+        lab.trace(candidates)
+        result = current.solve(current.applicable(candidates))
         postponed = []
         if not result:
             break
@@ -298,8 +298,8 @@ class LabRound:
         return {**self.texts, **{path: each.text for path, each in fixed.items()}}
 
     def _changes(self, findings: Iterable[Finding]) -> Mapping[str, applying.Fixed]:
-        chosen = replace(self.outcome, findings=tuple(findings))
-        return single_round.fix_round(chosen, self.request, self.allow).fixed
+        outcome = replace(self.outcome, findings=tuple(findings))
+        return single_round.fix_round(outcome, self.request, self.allow).fixed
 
     def solve(self, findings: Sequence[Finding]) -> list[JudgedFix]:
         """A verdict for each fix: that of all together if this is exact, or if the original is
@@ -318,7 +318,7 @@ class LabRound:
         """The verdict of each back end on the new texts, which hold the fixes of these findings."""
         changes = frozenset[Change]().union(*(self.declared(finding) for finding in findings))
         same_line = partial(self.same_line, after)
-        found = {}
+        by_backend = {}
         for backend in self.lab.backends:
             # Not even run again, if it runs into the time limit: that may be minutes.
             original = self.lab.observe(self.texts, backend.name)
@@ -328,8 +328,8 @@ class LabRound:
             if judgement.of_original and original.outcome is RunOutcome.EXCEPTION:
                 reason = f"{judgement.reason.rstrip('.')}; {self.first_to_fix(original)}"
                 judgement = replace(judgement, reason=reason)
-            found[backend.name] = judgement
-        return found
+            by_backend[backend.name] = judgement
+        return by_backend
 
     def first_to_fix(self, original: Observation) -> str:
         """The advice to a program that raises whatever is fixed: the finding that says why."""
@@ -372,8 +372,8 @@ class LabRound:
         path, row = place
         if path not in after or after[path] == self.before(path):
             return place
-        known = executed.unedited(self.before(path), after[path]).get(row)
-        return None if known is None else (path, known)
+        new_row = executed.unedited(self.before(path), after[path]).get(row)
+        return None if new_row is None else (path, new_row)
 
     def before(self, path: str) -> str:
         """The text of a file that findings are placed in."""
@@ -407,17 +407,17 @@ class LabRound:
     def line_at(self, place: str) -> str:
         """The line of a place, in whatever file of the project; "" if there is none."""
         path, _, row = place.rpartition(":")
-        known = self.outcome.all_texts.get(path)
-        return known.line(int(row)) if known is not None else ""
+        text = self.outcome.all_texts.get(path)
+        return text.line(int(row)) if text is not None else ""
 
     def steps(self, rows: Iterable[OperationRow], texts: Texts) -> tuple[SourceStep, ...]:
         """Operations with the lines of these texts."""
-        found = []
+        source_steps = []
         for row in rows:
-            known = self.outcome.texts.get(row.path)
-            text = texts.get(row.path, known.text if known else "")
-            found.append(SourceStep(row, Text(text).line(row.row).strip() if text else ""))
-        return tuple(found)
+            original = self.outcome.texts.get(row.path)
+            text = texts.get(row.path, original.text if original else "")
+            source_steps.append(SourceStep(row, Text(text).line(row.row).strip() if text else ""))
+        return tuple(source_steps)
 
     def if_it_ran(
         self, finding: Finding, after: Texts, backend: str, judgement: GroundedVerdict
@@ -434,8 +434,8 @@ class LabRound:
         sides = [(after[path], executed.whole_rows(after[path], new), fixed)]
         if original.outcome is RunOutcome.OK:  # else the edited line may be the one that raised
             sides.insert(0, (before.text, executed.edited(before, finding.fix.edits), original))
-        for text, spans, seen in sides:
-            missed = executed.unrun(text, spans, seen.ran.get(path, ()))
+        for text, spans, observation in sides:
+            missed = executed.unrun(text, spans, observation.ran.get(path, ()))
             if missed:
                 line = executed.lines_of(text)[missed[0] - 1].strip()
                 reason = f"what is edited of `{line}` did not run ({path}:{missed[0]})"

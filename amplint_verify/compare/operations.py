@@ -67,14 +67,14 @@ def differences(
 ) -> tuple[LeafDifference, ...]:
     """The leaves that `compare` does not take for the same, and those that only one side has."""
     ours, theirs = {leaf.where: leaf for leaf in before}, {leaf.where: leaf for leaf in after}
-    found: list[LeafDifference | None] = []
+    comparisons: list[LeafDifference | None] = []
     for where in {**ours, **theirs}:
         one, other = ours.get(where), theirs.get(where)
         if one is None or other is None:
-            found.append(LeafDifference(where, "presence", brief(one), brief(other)))
+            comparisons.append(LeafDifference(where, "presence", brief(one), brief(other)))
         else:
-            found.append(compare(one, other))
-    return tuple(difference for difference in found if difference is not None)
+            comparisons.append(compare(one, other))
+    return tuple(difference for difference in comparisons if difference is not None)
 
 
 def bits(before: Leaf, after: Leaf) -> LeafDifference | None:
@@ -163,11 +163,11 @@ def by_sample(before: Leaf, after: Leaf) -> str:
     ours, theirs = sampled(one), sampled(other)
     if ours is None or theirs is None:
         return "values are not kept"
-    kept = f"of {len(ours)} elements that were kept"
+    among = f"of {len(ours)} elements that were kept"
     if torch.equal(ours, theirs):
-        return f"in none {kept}"
+        return f"in none {among}"
     step = sample_step(math.prod(one.shape))
-    return f"by {largest_gap(ours, theirs, one.shape, step)}, {kept}"
+    return f"by {largest_gap(ours, theirs, one.shape, step)}, {among}"
 
 
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> str | None:
@@ -229,9 +229,9 @@ def sampled(tensor: ReturnedTensor) -> torch.Tensor | None:
     return None if tensor.sample is None else numbers(tensor.sample, tensor)
 
 
-def numbers(kept: str, tensor: ReturnedTensor) -> torch.Tensor:
+def numbers(elements: str, tensor: ReturnedTensor) -> torch.Tensor:
     """Bytes of elements of a tensor as numbers."""
-    data = bytearray(base64.b64decode(kept))
+    data = bytearray(base64.b64decode(elements))
     dtype: torch.dtype = getattr(torch, tensor.dtype)
     return torch.frombuffer(data, dtype=dtype) if data else torch.empty((0,), dtype=dtype)
 
@@ -309,9 +309,9 @@ def brief(leaf: Leaf | None) -> str:
     tensor = leaf.tensor
     shape = "x".join(map(str, tensor.shape))
     text = f"{tensor.dtype}[{shape}]@{tensor.device}"
-    held = decode(tensor)
-    if held is not None and held.numel() == 1 and not held.is_complex():
-        return f"{text} {held.item():.9g}"
+    values = decode(tensor)
+    if values is not None and values.numel() == 1 and not values.is_complex():
+        return f"{text} {values.item():.9g}"
     return text
 
 
@@ -357,13 +357,13 @@ CASTS = ("aten._to_copy.", "aten.copy_.", "aten.to.", "aten.clone.", "aten.detac
 
 def operations(rows: Iterable[OperationRow]) -> dict[Place, set[tuple[str, ...]]]:
     """The operations of each line, without casts."""
-    found: dict[Place, set[tuple[str, ...]]] = {}
+    by_place: dict[Place, set[tuple[str, ...]]] = {}
     for row in rows:
         if row.path and not row.op.startswith(CASTS):
-            found.setdefault((row.path, row.row), set()).add(
+            by_place.setdefault((row.path, row.row), set()).add(
                 (row.op, *row.inputs, "->", *row.outputs)
             )
-    return found
+    return by_place
 
 
 def draws(rows: Iterable[OperationRow]) -> Counter[tuple[str, str]]:
@@ -383,7 +383,7 @@ def family(op: str) -> str:
 @cache
 def is_seeded(op: str) -> bool:
     """Whether an operation, as rows name it, draws from a generator."""
-    found: Any = torch.ops
+    operation: Any = torch.ops
     for part in op.split("."):
-        found = getattr(found, part, None)
-    return torch.Tag.nondeterministic_seeded in getattr(found, "tags", ())
+        operation = getattr(operation, part, None)
+    return torch.Tag.nondeterministic_seeded in getattr(operation, "tags", ())

@@ -90,14 +90,14 @@ class Runs:
 
 def judge(runs: Runs, changes: frozenset[Change]) -> GroundedVerdict:
     """The verdict of runs on one back end, for a change that declares some effects."""
-    found = (
+    verdict = (
         by_outcome(runs)
         or by_noise(runs)
         or by_waits(runs, changes)
         or by_flags(runs)
         or by_results(runs, changes)
     )
-    return replace(found, divergence=first_divergence(runs.original.rows, runs.fixed.rows))
+    return replace(verdict, divergence=first_divergence(runs.original.rows, runs.fixed.rows))
 
 
 # ------------------------------------------------------------------------------- without results
@@ -121,8 +121,8 @@ def by_original(original: Observation) -> GroundedVerdict | None:
     return undecidable(f"the original {ending(original)}")
 
 
-def undecidable(reason: str, found: tuple[LeafDifference, ...] = ()) -> GroundedVerdict:
-    return GroundedVerdict(Verdict.INCONCLUSIVE, reason, found, of_original=True)
+def undecidable(reason: str, gaps: tuple[LeafDifference, ...] = ()) -> GroundedVerdict:
+    return GroundedVerdict(Verdict.INCONCLUSIVE, reason, gaps, of_original=True)
 
 
 def by_outcome(runs: Runs) -> GroundedVerdict | None:
@@ -199,9 +199,9 @@ def more_waits(runs: Runs) -> str:
 
 def by_flags(runs: Runs) -> GroundedVerdict | None:
     """New operations that a fake kernel let pass, and a real one would not."""
-    known = {(flag.op, flag.dtypes) for flag in runs.original.flags}
+    old_flags = {(flag.op, flag.dtypes) for flag in runs.original.flags}
     for flag in runs.fixed.flags:
-        if (flag.op, flag.dtypes) not in known:
+        if (flag.op, flag.dtypes) not in old_flags:
             dtypes = " and ".join(flag.dtypes)
             reason = f"{flag.op} of {dtypes} at {flag.path}:{flag.row} raises with real kernels"
             return GroundedVerdict(Verdict.CRASHES, reason)
@@ -213,38 +213,38 @@ def by_flags(runs: Runs) -> GroundedVerdict | None:
 
 def by_results(runs: Runs, changes: frozenset[Change]) -> GroundedVerdict:
     """Bitwise equal, or else what the change declares, tried from the strictest on."""
-    found = compared(runs.original, runs.fixed, strictest(runs))
-    if not found:
+    gaps = compared(runs.original, runs.fixed, strictest(runs))
+    if not gaps:
         return by_stream(runs, changes) or by_dtypes(runs, changes)
     stream = by_normalised_results(runs, changes)
     if stream is not None:
         return stream
     if Change.DTYPE in changes and not compared(runs.original, runs.fixed, after_cast):
-        return GroundedVerdict(Verdict.DECLARED_CHANGE, "equal after the declared cast", found)
+        return GroundedVerdict(Verdict.DECLARED_CHANGE, "equal after the declared cast", gaps)
     by_error = None
     if changes & {Change.DTYPE, Change.ROUNDING}:
-        by_error = by_reference(runs, changes, found)
+        by_error = by_reference(runs, changes, gaps)
         if by_error.good or Change.TRAINING not in changes:
             return by_error
     if Change.TRAINING in changes:
-        return by_training(runs, changes, found)
-    return by_error or GroundedVerdict(Verdict.DIFFERS, str(found[0]), found)
+        return by_training(runs, changes, gaps)
+    return by_error or GroundedVerdict(Verdict.DIFFERS, str(gaps[0]), gaps)
 
 
 def by_training(
-    runs: Runs, changes: frozenset[Change], found: tuple[LeafDifference, ...]
+    runs: Runs, changes: frozenset[Change], gaps: tuple[LeafDifference, ...]
 ) -> GroundedVerdict:
     """Other values, where the rule says that the original trains on wrong ones.
 
     No run can show that the new values are the right ones. It shows that dtypes, devices and
     shapes are as they were.
     """
-    kept = set(KEPT_IN_TRAINING) - ({"dtype"} if Change.DTYPE in changes else set())
-    for each in found:
-        if each.what in kept:
-            return GroundedVerdict(Verdict.DIFFERS, str(each), found)
-    told = filter(None, (str(found[0]), more_waits(runs)))
-    return GroundedVerdict(Verdict.DECLARED_CHANGE, "; ".join(told), found)
+    invariants = set(KEPT_IN_TRAINING) - ({"dtype"} if Change.DTYPE in changes else set())
+    for each in gaps:
+        if each.what in invariants:
+            return GroundedVerdict(Verdict.DIFFERS, str(each), gaps)
+    reasons = filter(None, (str(gaps[0]), more_waits(runs)))
+    return GroundedVerdict(Verdict.DECLARED_CHANGE, "; ".join(reasons), gaps)
 
 
 def compared(
@@ -268,8 +268,8 @@ def leaves(run: Observation) -> Sequence[Leaf]:
 
 def by_stream(runs: Runs, changes: frozenset[Change]) -> GroundedVerdict | None:
     """Equal results, and generators that were used otherwise: what is drawn later will differ."""
-    drawn = draws(runs.original.rows), draws(runs.fixed.rows)
-    if runs.original.rng == runs.fixed.rng and drawn[0] == drawn[1]:
+    counts = draws(runs.original.rows), draws(runs.fixed.rows)
+    if runs.original.rng == runs.fixed.rng and counts[0] == counts[1]:
         return None
     rest = "the results are equal" if has_values(runs.backend) else "there are no values here"
     return stream_changed(runs, changes, rest)
@@ -277,8 +277,8 @@ def by_stream(runs: Runs, changes: frozenset[Change]) -> GroundedVerdict | None:
 
 def by_normalised_results(runs: Runs, changes: frozenset[Change]) -> GroundedVerdict | None:
     """Other random numbers, where these are all that makes the difference."""
-    drawn = draws(runs.original.rows) != draws(runs.fixed.rows)
-    if not drawn and runs.original.rng == runs.fixed.rng:
+    draws_differ = draws(runs.original.rows) != draws(runs.fixed.rows)
+    if not draws_differ and runs.original.rng == runs.fixed.rng:
         return None
     before, after = runs.more(False, NORMALISED), runs.more(True, NORMALISED)
     both_ran = before.outcome is after.outcome is RunOutcome.OK
@@ -288,12 +288,12 @@ def by_normalised_results(runs: Runs, changes: frozenset[Change]) -> GroundedVer
 
 
 def stream_changed(runs: Runs, changes: frozenset[Change], rest: str) -> GroundedVerdict:
-    drawn = draws(runs.original.rows), draws(runs.fixed.rows)
-    gone, new = (
-        sorted({device for _, device in one - other}) for one, other in (drawn, drawn[::-1])
+    counts = draws(runs.original.rows), draws(runs.fixed.rows)
+    old, new = (
+        sorted({device for _, device in one - other}) for one, other in (counts, counts[::-1])
     )
-    if gone and new and gone != new:
-        where = f"the generator of {new[0]} instead of that of {gone[0]}"
+    if old and new and old != new:
+        where = f"the generator of {new[0]} instead of that of {old[0]}"
     else:
         where = "other random numbers"
     undeclared = None if Change.STREAM in changes else Change.STREAM
@@ -311,48 +311,48 @@ def by_dtypes(runs: Runs, changes: frozenset[Change]) -> GroundedVerdict:
             old = {each for each in was - now if each[0] == op}
             if new or old:
                 where = f"{place[0]}:{place[1]}"
-                reason = f"{op} at {where} computes with {shown(new)}, not {shown(old)}"
+                reason = f"{op} at {where} computes with {text_of(new)}, not {text_of(old)}"
                 if Change.DTYPE in changes:
                     return GroundedVerdict(Verdict.DECLARED_CHANGE, reason)
                 return GroundedVerdict(Verdict.DIFFERS, reason)
     return GroundedVerdict(Verdict.EXACT, "")
 
 
-def shown(done: Iterable[tuple[str, ...]]) -> str:
+def text_of(done: Iterable[tuple[str, ...]]) -> str:
     """Ex) "float16@cpu -> float32@cpu" """
     return " or ".join(sorted(" ".join(each[1:]) for each in done)) or "the others only"
 
 
 def by_reference(
-    runs: Runs, changes: frozenset[Change], found: tuple[LeafDifference, ...]
+    runs: Runs, changes: frozenset[Change], gaps: tuple[LeafDifference, ...]
 ) -> GroundedVerdict:
     """Hold the errors of both programs, on the same random numbers, against a float64 run."""
     if not has_values(runs.backend):
-        return by_properties(changes, found)
+        return by_properties(changes, gaps)
     exact = runs.more(False, REFERENCE)
     before, after = runs.more(False, NORMALISED), runs.more(True, NORMALISED)
     for run, name in ((exact, "the float64 run"), (before, "the original"), (after, "the fix")):
         if run.outcome is not RunOutcome.OK:
             return GroundedVerdict(
-                Verdict.INCONCLUSIVE, f"no reference: {name} {ending(run)}", found
+                Verdict.INCONCLUSIVE, f"no reference: {name} {ending(run)}", gaps
             )
     reference = {leaf.where: leaf for leaf in leaves(exact)}
     worse = compared(before, after, partial(accurate, reference, 0.0))
     if not worse and Change.ROUNDING in changes:
-        return GroundedVerdict(Verdict.IMPROVED, "no further from a float64 reference", found)
+        return GroundedVerdict(Verdict.IMPROVED, "no further from a float64 reference", gaps)
     if worse and Change.DTYPE in changes:
         eps = max((EPS.get(name, 0.0) for name in dtypes_in(runs.fixed)), default=0.0)
         worse = compared(before, after, partial(accurate, reference, eps))
     if worse:
         return GroundedVerdict(Verdict.DIFFERS, str(worse[0]), worse)
-    return GroundedVerdict(Verdict.DECLARED_CHANGE, "within the declared dtype's rounding", found)
+    return GroundedVerdict(Verdict.DECLARED_CHANGE, "within the declared dtype's rounding", gaps)
 
 
-def by_properties(changes: frozenset[Change], found: tuple[LeafDifference, ...]) -> GroundedVerdict:
+def by_properties(changes: frozenset[Change], gaps: tuple[LeafDifference, ...]) -> GroundedVerdict:
     """Where there are no values: dtypes may differ if that is declared, and nothing else."""
-    if Change.DTYPE in changes and all(each.what == "dtype" for each in found):
-        return GroundedVerdict(Verdict.DECLARED_CHANGE, str(found[0]), found)
-    return GroundedVerdict(Verdict.DIFFERS, str(found[0]), found)
+    if Change.DTYPE in changes and all(each.what == "dtype" for each in gaps):
+        return GroundedVerdict(Verdict.DECLARED_CHANGE, str(gaps[0]), gaps)
+    return GroundedVerdict(Verdict.DIFFERS, str(gaps[0]), gaps)
 
 
 def dtypes_in(run: Observation) -> set[str]:

@@ -93,7 +93,7 @@ class ObservedBlock:
         watcher, self._watcher = self._watcher, None
         self._stack.close()
         if watcher is not None:
-            self.findings = told(watcher, error)
+            self.findings = report_safely(watcher, error)
 
 
 @cache
@@ -106,7 +106,7 @@ def tell_nested() -> None:
     )
 
 
-def told(watcher: LiveWatcher, error: BaseException | None) -> tuple[Finding, ...]:
+def report_safely(watcher: LiveWatcher, error: BaseException | None) -> tuple[Finding, ...]:
     """Print what was seen, and return it. A fault of amplint's own does not end the program."""
     from amplint.util.errors import Failure, describe, tell
 

@@ -25,6 +25,6 @@ def label(name: str) -> str:
     named = getattr(getattr(shell, "compile", None), "format_code_name", lambda _: None)(name)
     if named is not None:  # ("Cell", "In[3]")
         return str(named[1])
-    found = OF_CELL.search(name)
-    number = next(filter(None, found.groups())) if found else ""
+    match = OF_CELL.search(name)
+    number = next(filter(None, match.groups())) if match else ""
     return f"In[{number}]" if "ipython-input" in name else f"cell {number}"

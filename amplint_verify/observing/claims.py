@@ -24,13 +24,13 @@ class ActMeaning:
 
     Args:
         code: of the rule that makes the claim.
-        seen: what was seen, for a message; `{detail}` stands for that of the sighting.
+        phrase: what was seen, for a message; `{detail}` stands for that of the sighting.
         backends: those that show it.
         every_step: whether it is a mistake only where it is done in most steps.
     """
 
     code: str
-    seen: str
+    phrase: str
     backends: tuple[str, ...] = ALL
     every_step: bool = False
 

@@ -36,13 +36,14 @@ def findings_of(
 ) -> Iterator[Finding]:
     """The mistakes that a run has shown, each once, with how often it was made."""
     by_code = {rule.code: rule for rule in rules}
-    for seen in observation.sightings:
-        claim, text = CLAIMS[seen.act], texts.get(seen.site.path)
-        if text is None or not speaks(claim, seen, observation):
+    for original in observation.sightings:
+        claim, text = CLAIMS[original.act], texts.get(original.site.path)
+        if text is None or not speaks(claim, original, observation):
             continue
-        sighting = replace(seen, site=narrowed(seen.site, text))
+        sighting = replace(original, site=narrowed(original.site, text))
         rule = by_code[code_of(claim, sighting, text)]
-        yield finding(rule, sighting.site, said(claim, sighting, text, observation), text, sighting)
+        message = message_of(claim, sighting, text, observation)
+        yield finding(rule, sighting.site, message, text, sighting)
     for flag in observation.flags:
         name = flag.op.split(".")[1] if flag.op.startswith("aten.") else flag.op
         if name in FLAGGED and flag.path in texts:
@@ -115,13 +116,13 @@ def code_of(claim: ActMeaning, sighting: Sighting, text: Text) -> str:
     return "AMP107" if at_builtin and sighting.act in (Act.READ, Act.TRUTH) else claim.code
 
 
-def said(claim: ActMeaning, sighting: Sighting, text: Text, observation: Observation) -> str:
+def message_of(claim: ActMeaning, sighting: Sighting, text: Text, observation: Observation) -> str:
     """The message: the expression, what it was seen to do, and how often."""
-    shown = brief(expression(sighting.site, text))
-    seen = claim.seen.format(detail=sighting.detail)
+    source = brief(expression(sighting.site, text))
+    phrase = claim.phrase.format(detail=sighting.detail)
     times = "once" if sighting.count == 1 else f"{sighting.count:,} times"
     among = f" in {counted(observation.steps, 'step')}" if observation.steps else ""
-    return f"`{shown}` {seen} ({times}{among}{megabytes(sighting)}){where(claim, sighting)}"
+    return f"`{source}` {phrase} ({times}{among}{megabytes(sighting)}){where(claim, sighting)}"
 
 
 def where(claim: ActMeaning, sighting: Sighting) -> str:
@@ -277,11 +278,11 @@ def explained(
         same = (one for one in there if one.code == each.code)
         nearer = (one for one in there if (one.code, each.code) in before)
         refusals = (one for one in there if is_refusal(each) and one.group is Group.CORRECTNESS)
-        found = next(chain(same, nearer, refusals), None)
-        if found is None:
+        match = next(chain(same, nearer, refusals), None)
+        if match is None:
             yield each
         else:
-            yield replace(found, message=each.message, related=each.related or found.related)
+            yield replace(match, message=each.message, related=each.related or match.related)
 
 
 def is_refusal(finding: Finding) -> bool:

@@ -91,16 +91,16 @@ def holder(groups: Iterable[EventGroup]) -> str:
 def modules_alike(modules: Iterable[ModuleDtypes]) -> Iterator[tuple[str, int, ModuleDtypes]]:
     """The modules, those that differ in the numbers of their paths alone as one: the path, with `*`
     for numbers that differ, how many they are, and the first."""
-    found: dict[ModuleDtypes, list[ModuleDtypes]] = {}
+    groups: dict[ModuleDtypes, list[ModuleDtypes]] = {}
     for each in modules:
         path = alike(each.module) or each.module
-        found.setdefault(replace(each, module=path), []).append(each)
-    for own in found.values():
+        groups.setdefault(replace(each, module=path), []).append(each)
+    for own in groups.values():
         yield common_path([each.module.path for each in own]), len(own), own[0]
 
 
 def common_path(paths: Sequence[str]) -> str:
     """Ex) layers.*.mlp.0"""
     numbers = zip(*map(NUMBER.findall, paths), strict=True)
-    shown = iter([one[0] if len(set(one)) == 1 else "*" for one in numbers])
-    return NUMBER.sub(lambda _: next(shown), paths[0])
+    replacements = iter([one[0] if len(set(one)) == 1 else "*" for one in numbers])
+    return NUMBER.sub(lambda _: next(replacements), paths[0])

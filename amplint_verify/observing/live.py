@@ -116,7 +116,7 @@ class LiveWatcher(Watcher):
                 "text": message(error),
                 "place": place(error, self.places.path_of),
             }
-        return Observation(self.backend, torch.__version__, **ended, **self.seen())
+        return Observation(self.backend, torch.__version__, **ended, **self.fields())
 
 
 @contextmanager

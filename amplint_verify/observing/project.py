@@ -46,7 +46,7 @@ class ObservedRun:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ExtraAnswers:
     """Answers that a run is to give beside what it shows.
 
     Args:
@@ -75,16 +75,16 @@ def observed(
     """
     static = engine.run(request)
     rules, texts = request.rules, static.all_texts
-    asked = asked_of(static.findings, texts, request.selection.reported)
-    wanted = Wanted(asked.rows, has_page, saves)
+    questions = asked_of(static.findings, texts, request.selection.reported)
+    answers = ExtraAnswers(questions.rows, has_page, saves)
     with running() as runner:
         names = sorted((backend.name for backend in options.backends), key=FIRST.index)
-        runs = [run_on(name, runner, request, options, wanted) for name in names]
+        runs = [run_on(name, runner, request, options, answers) for name in names]
     main = next((run for run in runs if run.outcome is not RunOutcome.NOT_SIMULABLE), runs[-1])
     if main.error == UnstartedError.__name__:
         raise NotStartedError(main.text)
-    told = chain.from_iterable(findings_of(run, rules, texts) for run in runs)
-    findings = selected(told, request, static)
+    issues = chain.from_iterable(findings_of(run, rules, texts) for run in runs)
+    findings = selected(issues, request, static)
     is_explained = any(map(is_refusal, findings))
     outcome = replace(
         static,
@@ -93,7 +93,7 @@ def observed(
         notices=(
             *static.notices,
             *notices(main, [run for run in runs if run is not main]),
-            *unreached(asked, runs),
+            *unreached(questions, runs),
         ),
         key="",
     )
@@ -102,7 +102,7 @@ def observed(
 
 
 def run_on(
-    backend: str, runner: Runner, request: Request, options: Options, wanted: Wanted
+    backend: str, runner: Runner, request: Request, options: Options, answers: ExtraAnswers
 ) -> Observation:
     """The run on a back end.
 
@@ -110,10 +110,10 @@ def run_on(
     and the scaler makes its steps. Where the program stops at such a value (`if not
     torch.isfinite(loss): raise`), it is taken for True, or 1.
     """
-    observation = run_with(False, backend, runner, request, options, wanted)
+    observation = run_with(False, backend, runner, request, options, answers)
     if observation.outcome is RunOutcome.OK or not observation.guesses:
         return observation
-    other = run_with(True, backend, runner, request, options, wanted)
+    other = run_with(True, backend, runner, request, options, answers)
     return other if other.outcome is RunOutcome.OK else observation
 
 
@@ -123,7 +123,7 @@ def run_with(
     runner: Runner,
     request: Request,
     options: Options,
-    wanted: Wanted,
+    answers: ExtraAnswers,
 ) -> Observation:
     """One run in a copy of the project, with what a value is taken for that nobody knows."""
     project = request.selection
@@ -139,9 +139,9 @@ def run_with(
             memory=options.memory,
             guess=guess,
             watched=True,
-            asked=wanted.rows,
-            timeline=wanted.timeline,
-            profiled=wanted.values,
+            asked=answers.rows,
+            timeline=answers.timeline,
+            profiled=answers.values,
         )
         return runner.once(spec)
 

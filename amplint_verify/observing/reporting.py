@@ -53,8 +53,8 @@ def reported(watched: WatchedCode) -> tuple[Outcome, str]:
     request = request_for(watched, paths)
     static = engine.run(request)
     runs = (fitting(each, static.all_texts) for each in watched.observations)
-    told = chain.from_iterable(findings_of(run, request.rules, static.all_texts) for run in runs)
-    findings = selected(told, request, static)
+    issues = chain.from_iterable(findings_of(run, request.rules, static.all_texts) for run in runs)
+    findings = selected(issues, request, static)
     outcome = replace(static, findings=findings, problems=(), notices=(), key="")
     outcome = baseline.only_new(outcome, baseline.of_run(request))
     directory = watched.root if watched.cells else Path.cwd()
@@ -78,14 +78,14 @@ def request_for(watched: WatchedCode, paths: Iterable[str]) -> Request:
     search = FileSearch(settings)
     root = slashes(str(watched.root))
     files = {path: join(root, path) for path in paths if path not in watched.cells}
-    kept = {path: file for path, file in files.items() if not search.leaves_out(file)}
+    checkable = {path: file for path, file in files.items() if not search.leaves_out(file)}
     read = {path: text for path, text in watched.cells.items() if path in paths}
-    all_of_them = tuple(sorted({*kept, *read}))
+    all_of_them = tuple(sorted({*checkable, *read}))
     selection = Selection(
         watched.root,
         all_of_them,
         frozenset(all_of_them),
-        homes={path: search.project_of(file) or "" for path, file in kept.items()},
+        homes={path: search.project_of(file) or "" for path, file in checkable.items()},
         whole=False,
     )
     return Request(selection, settings, AllRules(), overlays=read, jobs=1)
@@ -109,13 +109,13 @@ def notices(watched: WatchedCode, what: str, outcome: Outcome) -> Iterator[str]:
         what: which of its parts were watched one by one: "test"; "" for a single one.
         outcome: what is reported of it.
     """
-    seen = watched.observations
-    devices = sorted({each.backend for each in seen}) or ["cpu"]
-    parts = f" in {counted(len(seen), what)}" if what else ""
+    observations = watched.observations
+    devices = sorted({each.backend for each in observations}) or ["cpu"]
+    parts = f" in {counted(len(observations), what)}" if what else ""
     nothing = ", and no mistakes" if not outcome.findings else ""
     on = " and ".join(devices)
     yield f"saw {counted(watched.steps, 'step')} of training{parts} on {on}{nothing}"
-    if max((each.steps for each in seen), default=0) < 2:
+    if max((each.steps for each in observations), default=0) < 2:
         yield "mistakes that count only in every step need at least two steps to be seen"
     if devices == ["cpu"]:
         yield "on the CPU nothing waits for a device: `amplint observe --backend sim` shows waits"

@@ -86,7 +86,7 @@ def observed(
     """
 
     files: dict[str, Functions | None] = {}
-    found: dict[str, ObservedFunction] = {}
+    by_id: dict[str, ObservedFunction] = {}
 
     def functions_of(path: str) -> Functions | None:
         if path not in files:
@@ -94,9 +94,9 @@ def observed(
         return files[path]
 
     def entry(functions: Functions, facts: FunctionFacts) -> ObservedFunction:
-        if facts.id not in found:
-            found[facts.id] = ObservedFunction(functions.digest(facts), [program])
-        return found[facts.id]
+        if facts.id not in by_id:
+            by_id[facts.id] = ObservedFunction(functions.digest(facts), [program])
+        return by_id[facts.id]
 
     for run in runs:
         for calling in run.called:
@@ -109,12 +109,12 @@ def observed(
             if functions is None:
                 continue
             for facts, inside in groupby(rows, functions.around):  # rows are sorted
-                seen = entry(functions, facts)
+                function = entry(functions, facts)
                 first = facts.location[0]
-                seen.rows = sorted({*seen.rows, *(row - first for row in inside)})
+                function.rows = sorted({*function.rows, *(row - first for row in inside)})
         for gave in run.gave:
             functions = functions_of(gave.site.path)
-            shapes = told(gave.shapes)
+            shapes = shapes_of(gave.shapes)
             if functions is None or not shapes or functions.drives_others(gave):
                 continue
             site = gave.site
@@ -123,32 +123,32 @@ def observed(
             place = observations.place(gave.kind, location, facts.location[0])
             expressions = entry(functions, facts).expressions
             expressions[place] = merged(expressions.get(place, []), shapes)
-    return found
+    return by_id
 
 
-def add_calls(seen: ObservedFunction, calling: Called, steps: int) -> None:
+def add_calls(function: ObservedFunction, calling: Called, steps: int) -> None:
     """Add what the calls of a function have shown."""
-    seen.regions = sorted({*seen.regions, *calling.regions})
+    function.regions = sorted({*function.regions, *calling.regions})
     enough = max(2, steps / 2)
-    seen.every_step |= calling.learns and calling.steps >= enough
+    function.every_step |= calling.learns and calling.steps >= enough
     for name, shapes in calling.parameters.items():
-        if told(shapes):
-            seen.parameters[name] = merged(seen.parameters.get(name, []), told(shapes))
+        if shapes_of(shapes):
+            function.parameters[name] = merged(function.parameters.get(name, []), shapes_of(shapes))
 
 
-def told(shapes: Iterable[Shape]) -> list[Shape]:
+def shapes_of(shapes: Iterable[Shape]) -> list[Shape]:
     """The shapes of a place, if all of them say something."""
-    found = [*shapes]
-    return [] if OTHER in found else found
+    all_shapes = [*shapes]
+    return [] if OTHER in all_shapes else all_shapes
 
 
 def merged(before: list[Shape], new: list[Shape]) -> list[Shape]:
     """The shapes of one place, each once. A run that does not show the device adds nothing to one
     that does."""
-    found = [*before, *(each for each in new if each not in before)]
-    known = {without_device(each) for each in found if "?" not in str(each)}
-    kept = (each for each in found if "?" not in str(each) or without_device(each) not in known)
-    return sorted(kept, key=str)[:MOST_SHAPES]
+    shapes = [*before, *(each for each in new if each not in before)]
+    full = {without_device(each) for each in shapes if "?" not in str(each)}
+    distinct = (each for each in shapes if "?" not in str(each) or without_device(each) not in full)
+    return sorted(distinct, key=str)[:MOST_SHAPES]
 
 
 def without_device(shape: Shape) -> str:
@@ -168,8 +168,8 @@ def joined(
         new: those of this run.
         current: the digests of the functions that there are now: others have lost theirs.
     """
-    kept = {name: each for name, each in before.items() if current.get(name) == each.text}
-    return {**kept, **{n: both(kept[n], s) if n in kept else s for n, s in new.items()}}
+    valid = {name: each for name, each in before.items() if current.get(name) == each.text}
+    return {**valid, **{n: both(valid[n], s) if n in valid else s for n, s in new.items()}}
 
 
 def both(one: ObservedFunction, other: ObservedFunction) -> ObservedFunction:
@@ -197,19 +197,19 @@ def save(
     """Write what was observed into the files of the projects it is of, beside what earlier runs
     have shown of the same texts. Raises OSError; UnusableError for a file that holds none."""
     by_project: dict[str, dict[str, ObservedFunction]] = {}
-    for name, seen in new.items():
+    for name, function in new.items():
         home = request.selection.home_of(name.partition("::")[0])
-        by_project.setdefault(home, {})[name] = seen
+        by_project.setdefault(home, {})[name] = function
     written: list[Path] = []
     for directory, functions in sorted(by_project.items()):
         prefix = request.projects[directory].prefix
         before = {f"{prefix}{name}": each for name, each in observations.read(directory).items()}
         paths = {name.partition("::")[0] for name in before}
         current = {name: text for path in paths for name, text in digests(path, texts)}
-        kept = joined(before, functions, current)
+        union = joined(before, functions, current)
         target = Path(directory, observations.FILE)
         target.parent.mkdir(exist_ok=True)
-        content = observations.written({name[len(prefix) :]: each for name, each in kept.items()})
+        content = observations.written({name[len(prefix) :]: each for name, each in union.items()})
         observations.parsed(content)  # what nobody would read is not written
         replace_file(target, content)
         written.append(target)

@@ -59,21 +59,21 @@ Bar = tuple[int, int, str]  # the first event, the last one, and what it is
 
 
 def bars(
-    row: int, kind: str, found: Iterable[Bar], at: Sequence[int], scale: float
+    row: int, kind: str, stretches: Iterable[Bar], at: Sequence[int], scale: float
 ) -> Iterator[str]:
     """Stretches of events, with what they are; of those that share a column, the first."""
     top = row * (TALL + GAP)
     before = -1
-    for first, last, text in found:
+    for first, last, text in stretches:
         if at[first] == before:
             continue
         before = at[first]
         x, wide = LEFT + at[first] * scale, (at[last] + 1 - at[first]) * scale
-        shown = text if len(text) * LETTER < wide else ""
+        label = text if len(text) * LETTER < wide else ""
         yield (
             f'<rect class="{kind}" x="{x:.1f}" y="{top}" width="{wide:.1f}" height="{TALL}">'
             f"<title>{escape(text)}</title></rect>"
-            f'<text x="{x + 3:.1f}" y="{top + 14}">{escape(shown)}</text>'
+            f'<text x="{x + 3:.1f}" y="{top + 14}">{escape(label)}</text>'
         )
 
 

@@ -32,9 +32,9 @@ def register(config: pytest.Config) -> None:
         check_torch("--amplint-observe")
     except ImportError as error:
         raise pytest.UsageError(str(error)) from error
-    found = SuiteRecord(config)
-    config.pluginmanager.register(found, "amplint-found")
-    config.pluginmanager.register(SuiteWatcher(found), "amplint-watching")
+    record = SuiteRecord(config)
+    config.pluginmanager.register(record, "amplint-found")
+    config.pluginmanager.register(SuiteWatcher(record), "amplint-watching")
 
 
 class SuiteRecord:
@@ -84,8 +84,8 @@ class SuiteRecord:
             self.notices = [f"error: what was seen cannot be reported: {failure.message}"]
             return False
         except Exception as fault:
-            said = describe(fault)
-            self.notices = [f"error: what was seen cannot be reported, by a bug in amplint: {said}"]
+            bug = describe(fault)
+            self.notices = [f"error: what was seen cannot be reported, by a bug in amplint: {bug}"]
             return False
         self.notices = [*notices(watched, "test", outcome)]
         if self.lost:
@@ -112,11 +112,11 @@ class SuiteWatcher:
     """Watches the tests of this process.
 
     Args:
-        found: hears what they show.
+        record: hears what they show.
     """
 
-    def __init__(self, found: SuiteRecord) -> None:
-        self._found = found
+    def __init__(self, record: SuiteRecord) -> None:
+        self._record = record
         self._watcher: LiveWatcher | None = None
         self._error: BaseException | None = None
 
@@ -143,7 +143,7 @@ class SuiteWatcher:
         watcher.clear()
         self._error = None
         yield
-        self._found.add(watcher.observation(self._error))
+        self._record.add(watcher.observation(self._error))
 
     def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> None:
         if call.excinfo is not None:

@@ -107,14 +107,14 @@ def title(timeline: Timeline) -> str:
 
 def about(timeline: Timeline, observation: Observation) -> str:
     """Sentences that a reader of the step needs."""
-    said = []
+    sentences = []
     if timeline.made < timeline.first:
-        said.append("No optimizer made a step, so this begins with the program.")
+        sentences.append("No optimizer made a step, so this begins with the program.")
     elif timeline.first == 1:
-        said.append("The events before and after it are shown too.")
+        sentences.append("The events before and after it are shown too.")
     if timeline.made > timeline.first:
-        said.append("No line ran twice, so single steps cannot be distinguished.")
-    return " ".join([*said, NO_TIMES.get(observation.backend, ON_THE_CPU)])
+        sentences.append("No line ran twice, so single steps cannot be distinguished.")
+    return " ".join([*sentences, NO_TIMES.get(observation.backend, ON_THE_CPU)])
 
 
 def paragraph(text: str) -> str:
@@ -135,15 +135,15 @@ def folded(identity: str, summary: str, rows: int, content: str) -> str:
 def listed(timeline: Timeline, report: Report) -> Iterator[str]:
     """The events by module, those of modules that are alike once."""
     shown_in = ShownPage(report, first_findings(report), has_several_roots(timeline))
-    shown, rows, hidden = [], 0, timeline.left_out
+    entries, rows, hidden = [], 0, timeline.left_out
     for block in blocks_of(groups_of(timeline.events)):
         own = sum(len(group.events) for group in block.groups)
         if rows + own > MOST_EVENTS and rows:
             hidden += own * (1 + len(block.again))
             continue
         rows += own
-        shown.append(f"<li>{in_block(block, shown_in)}</li>")
-    content = f'<ol class="events">{"".join(shown)}</ol>'
+        entries.append(f"<li>{in_block(block, shown_in)}</li>")
+    content = f'<ol class="events">{"".join(entries)}</ol>'
     if hidden:
         content += paragraph(f"{counted(hidden, 'more event')} left out: a page holds no more.")
     yield folded("events", f"The events in their order ({counted(rows, 'row')})", rows, content)
@@ -151,10 +151,10 @@ def listed(timeline: Timeline, report: Report) -> Iterator[str]:
 
 def first_findings(report: Report) -> dict[tuple[str, int], tuple[int, str]]:
     """The number and the code of the first finding at a line."""
-    found: dict[tuple[str, int], tuple[int, str]] = {}
+    by_line: dict[tuple[str, int], tuple[int, str]] = {}
     for number, finding in enumerate(report.outcome.findings, 1):
-        found.setdefault((finding.path, finding.span.start.row), (number, finding.code))
-    return found
+        by_line.setdefault((finding.path, finding.span.start.row), (number, finding.code))
+    return by_line
 
 
 @dataclass(frozen=True)
@@ -188,8 +188,8 @@ def again(block: FoldedBlock) -> str:
     if len(names) > NAMED:
         names = [*names[: NAMED - 1], "…", names[-1]]
     where = ", ".join(map(code, names))
-    said = f"The same {counted(len(block.again), 'more time')}"
-    return f'<p class="quiet">{said}{": in " + where if where else ""}.</p>'
+    sentence = f"The same {counted(len(block.again), 'more time')}"
+    return f'<p class="quiet">{sentence}{": in " + where if where else ""}.</p>'
 
 
 def in_group(group: EventGroup, page: ShownPage) -> str:
@@ -215,27 +215,27 @@ def in_event(event: Event, page: ShownPage) -> str:
     label = LABELS[event.kind]
     if event.kind is EventKind.OWN_CAST and not event.direct:
         label = "cast by a library"
-    said = [text_of(event)]
+    words = [text_of(event)]
     if event.kind is EventKind.WAIT and not event.direct:
-        said.append("in a library")
+        words.append("in a library")
     if event.count > 1:
-        said.append(f"{event.count:,} times")
+        words.append(f"{event.count:,} times")
     if event.size >= 1e5:
-        said.append(f"{event.size / 1e6:,.1f} MB")
+        words.append(f"{event.size / 1e6:,.1f} MB")
     number, rule = page.links.get((event.path, event.row), (0, ""))
     link = f' <a href="#f{number}">{escape(rule)}</a>' if number else ""
     path = page.report.path(event.path)
     place = f"{path}:{event.row}" if event.path else "in no line of the project"
     half = ' class="half"' if event.region else ""
     return (
-        f'<li{half}><span class="tag">{label}</span> {", ".join(said)} '
+        f'<li{half}><span class="tag">{label}</span> {", ".join(words)} '
         f'<span class="place">{escape(place)}</span>{link}</li>'
     )
 
 
 def text_of(event: Event) -> str:
     """An event in words, as HTML."""
-    detail, asked = escape(event.detail), code(event.asked) if event.asked else ""
+    detail, function = escape(event.detail), code(event.asked) if event.asked else ""
     in_region = f"in a region of {escape(event.region)}" if event.region else ""
     match event.kind:
         case EventKind.CALL:
@@ -245,12 +245,12 @@ def text_of(event: Event) -> str:
         case EventKind.REGION_OFF:
             return f"autocast to {detail} ends" if detail else "the end of where it is off"
         case EventKind.CAST | EventKind.OWN_CAST:
-            return f"{detail} for {asked}" if asked else detail
+            return f"{detail} for {function}" if function else detail
         case EventKind.GRADIENT_CAST:
             return detail
         case EventKind.WAIT:
             waits = WAITS[Wait(event.detail)]
-            return f"{asked} waits {waits}" if asked else waits
+            return f"{function} waits {waits}" if function else waits
         case EventKind.BACKWARD:
             return f"the backward pass {in_region}".strip()
         case EventKind.CLIP:

@@ -94,10 +94,10 @@ class RunQuestions:
     @property
     def rows(self) -> Mapping[str, tuple[int, ...]]:
         """The rows that a run has to speak of, by file."""
-        found: dict[str, set[int]] = {each.path: set() for each in self.functions}
+        by_path: dict[str, set[int]] = {each.path: set() for each in self.functions}
         for place in self.places:
-            found.setdefault(place.path, set()).update(place.rows)
-        return {path: tuple(sorted(rows)) for path, rows in sorted(found.items())}
+            by_path.setdefault(place.path, set()).update(place.rows)
+        return {path: tuple(sorted(rows)) for path, rows in sorted(by_path.items())}
 
 
 def asked_of(
@@ -121,17 +121,17 @@ def asked_of(
 
 def place_at(path: str, row: int, tree: ast.Module) -> ReportedPlace | None:
     """The place on a row; None if no statement stands there."""
-    found: ast.stmt | None = None
+    stmt: ast.stmt | None = None
     for node in ast.walk(tree):  # from the outside in
         if isinstance(node, ast.stmt) and first_row(node) <= row <= (node.end_lineno or 0):
-            found = node
-    if found is None:
+            stmt = node
+    if stmt is None:
         return None
-    body = getattr(found, "body", None) or getattr(found, "cases", None)
+    body = getattr(stmt, "body", None) or getattr(stmt, "cases", None)
     if not body:
-        return ReportedPlace(path, row, tuple(range(found.lineno, (found.end_lineno or row) + 1)))
-    if isinstance(found, Definition) and row >= found.lineno:
-        return ReportedPlace(path, row, (), first_row(found))
+        return ReportedPlace(path, row, tuple(range(stmt.lineno, (stmt.end_lineno or row) + 1)))
+    if isinstance(stmt, Definition) and row >= stmt.lineno:
+        return ReportedPlace(path, row, (), first_row(stmt))
     return ReportedPlace(path, row, (row,))  # the head of a block, or a decorator
 
 
@@ -146,7 +146,7 @@ def functions_of(path: str, text: str) -> Iterator[UnreachedFunction]:
     tree = parsed(text)
     if not any(map(imports_torch, ast.walk(tree))):
         return
-    found: dict[UnreachedFunction, None] = {}
+    functions: dict[UnreachedFunction, None] = {}
     pending: list[tuple[ast.AST, UnreachedFunction | None, str]] = [(tree, None, "")]
     while pending:
         node, around, scope = pending.pop()
@@ -157,9 +157,9 @@ def functions_of(path: str, text: str) -> Iterator[UnreachedFunction]:
             if isinstance(child, Definition):
                 function = UnreachedFunction(path, name, first_row(child))
             elif function is not None and is_judged(child):
-                found[function] = None
+                functions[function] = None
             pending.append((child, function, name))
-    yield from sorted(found, key=lambda each: each.entry)
+    yield from sorted(functions, key=lambda each: each.entry)
 
 
 def imports_torch(node: ast.AST) -> bool:
@@ -178,20 +178,20 @@ def is_judged(node: ast.AST) -> bool:
 # ------------------------------------------------------------------------------- what is said
 
 
-def unreached(asked: RunQuestions, observations: Iterable[Observation]) -> Iterator[str]:
+def unreached(questions: RunQuestions, observations: Iterable[Observation]) -> Iterator[str]:
     """Sentences on what no run has reached. Of a run that was killed nothing is known."""
     runs = [each for each in observations if each.entered]
     if not runs:
         return
-    places = [each for each in asked.places if not any(map(each.ran, runs))]
+    places = [each for each in questions.places if not any(map(each.ran, runs))]
     if places:
-        of = counted(len(asked.places), "place")
+        of = counted(len(questions.places), "place")
         yield (
             f"{len(places):,} of the {of} that check reports {was(places)} not reached: "
             f"{named(places)}"
         )
     started = {path for run in runs for path in run.entered}
-    inside = [each for each in asked.functions if each.path in started]
+    inside = [each for each in questions.functions if each.path in started]
     missed = [each for each in inside if not any(map(each.ran, runs))]
     if missed:
         of = counted(len(inside), "function")
@@ -199,7 +199,7 @@ def unreached(asked: RunQuestions, observations: Iterable[Observation]) -> Itera
             f"{len(missed):,} of the {of} with calls that a run can judge {was(missed)} "
             f"not entered: {named(missed)}"
         )
-    files = {each.path for each in asked.functions} - started
+    files = {each.path for each in questions.functions} - started
     if files:
         yield (
             f"{counted(len(files), 'file')} with such calls {was(files)} not imported: "
@@ -214,5 +214,5 @@ def was(things: Collection[object]) -> str:
 def named(things: Sequence[object]) -> str:
     """The first of them, and how many more there are."""
     more = len(things) - NAMED
-    shown = ", ".join(map(str, things[:NAMED]))
-    return f"{shown} and {more:,} more" if more > 0 else shown
+    names = ", ".join(map(str, things[:NAMED]))
+    return f"{names} and {more:,} more" if more > 0 else names

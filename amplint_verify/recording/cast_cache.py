@@ -42,19 +42,19 @@ class CastLog:
 
     def __init__(self) -> None:
         self.region: UserExpression | None = None
-        self.kept: MutableMapping[torch.Tensor, KeptCast] = WeakTensorKeyDictionary()
+        self.casts: MutableMapping[torch.Tensor, KeptCast] = WeakTensorKeyDictionary()
         self.writes = 0
         self.written: dict[int, int] = {}  # by storage: the number of its last write
 
     def clear(self) -> None:
         """The outermost region has ended."""
         self.region = None
-        self.kept.clear()
+        self.casts.clear()
         self.written.clear()
 
     def concern(self, func: Any) -> bool:
         """Whether an operation may cast a weight, or write to one that was cast."""
-        return func.overloadpacket is aten._to_copy or bool(self.kept)
+        return func.overloadpacket is aten._to_copy or bool(self.casts)
 
     def operation(self, func: Any, args: Any, result: Any, function: str, region: str) -> None:
         """Write down a cast of a parameter, or a write to memory that such a cast was made of.
@@ -66,24 +66,24 @@ class CastLog:
         """
         if func.overloadpacket is aten._to_copy:
             if region and function not in CASTING and is_weight(args[0]) and result.dtype in HALF:
-                self.kept[args[0]] = KeptCast(function, self.writes)
+                self.casts[args[0]] = KeptCast(function, self.writes)
         elif func._schema.is_mutable:
             self.writes += 1
             for changed in changed_by(func, args):
                 self.written[storage_of(changed)] = self.writes
 
-    def is_stale(self, function: str, given: Any) -> bool:
+    def is_stale(self, function: str, arguments: Any) -> bool:
         """Whether a function was given a parameter whose cast is older than its last write."""
         if not self.written:
             return False
-        weights = (leaf for leaf in tree_leaves(given) if isinstance(leaf, torch.Tensor))
+        weights = (leaf for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor))
         return any(self._is_outdated(weight, function) for weight in weights if is_weight(weight))
 
     def _is_outdated(self, weight: torch.Tensor, function: str) -> bool:
-        kept = self.kept.get(weight)
-        if kept is None or kept.function != function:
+        cast = self.casts.get(weight)
+        if cast is None or cast.function != function:
             return False
-        return self.written.get(storage_of(weight), 0) > kept.writes
+        return self.written.get(storage_of(weight), 0) > cast.writes
 
 
 def is_weight(tensor: torch.Tensor) -> bool:

@@ -10,20 +10,20 @@ import torch
 
 def nodes_of(roots: Iterable[torch.Tensor]) -> Iterator[Any]:
     """The nodes of the graphs that end in the given tensors, the nearest first."""
-    seen = {root.grad_fn for root in roots if root.grad_fn is not None}
-    pending = list(seen)
+    nodes = {root.grad_fn for root in roots if root.grad_fn is not None}
+    pending = list(nodes)
     for node in pending:  # grows on the way
         yield node
-        following = {each for each, _ in node.next_functions if each is not None} - seen
-        seen |= following
+        following = {each for each, _ in node.next_functions if each is not None} - nodes
+        nodes |= following
         pending += following
 
 
 def leaves_of(roots: Iterable[torch.Tensor]) -> list[torch.Tensor]:
     """The leaves of the graphs that end in the given tensors."""
     roots = list(roots)
-    found = {id(root): root for root in roots if root.grad_fn is None and root.requires_grad}
+    leaves = {id(root): root for root in roots if root.grad_fn is None and root.requires_grad}
     for node in nodes_of(roots):
         if hasattr(node, "variable"):  # AccumulateGrad
-            found[id(node.variable)] = node.variable
-    return list(found.values())
+            leaves[id(node.variable)] = node.variable
+    return list(leaves.values())

@@ -43,8 +43,8 @@ def vanishing(name: str, args: Any, kwargs: Any) -> float | None:
         name: of the operation; one of `NUMBERS_OF`.
         args, kwargs: what it is given.
     """
-    given = [*args, *(kwargs[each] for each in NUMBERS_OF[name] if each in kwargs)]
-    numbers = [each for each in given if isinstance(each, float)]
+    operands = [*args, *(kwargs[each] for each in NUMBERS_OF[name] if each in kwargs)]
+    numbers = [each for each in operands if isinstance(each, float)]
     return next((each for each in numbers if 0 < abs(each) <= MOST_OF_ZERO), None)
 
 
@@ -61,17 +61,17 @@ def beyond(name: str, args: Any, kwargs: Any) -> tuple[float, torch.dtype] | Non
     if dtype not in HALF:
         return None
     most = torch.finfo(dtype).max
-    given = [*(args[1:] if name in EACH else args[-1:]), *map(kwargs.get, NAMED)]
-    numbers = [each for each in given if isinstance(each, float) or type(each) is int]
-    found = next((each for each in numbers if most < abs(each) < math.inf), None)
-    return None if found is None else (found, dtype)
+    operands = [*(args[1:] if name in EACH else args[-1:]), *map(kwargs.get, NAMED)]
+    numbers = [each for each in operands if isinstance(each, float) or type(each) is int]
+    number = next((each for each in numbers if most < abs(each) < math.inf), None)
+    return None if number is None else (number, dtype)
 
 
 def dtype_asked(args: Any, kwargs: Any) -> torch.dtype | None:
     """The dtype that a result is asked to have: by name, or that of the operands."""
-    asked = kwargs.get("dtype")
-    if isinstance(asked, torch.dtype):
-        return asked
+    dtype = kwargs.get("dtype")
+    if isinstance(dtype, torch.dtype):
+        return dtype
     floating = (
         each.dtype
         for each in (*args, *kwargs.values())
@@ -211,5 +211,5 @@ def no_kernel(func: Any, args: Any, kwargs: Any, region: str) -> Kernel | None:
         return None
     leaves = tree_leaves((args, kwargs))
     dtypes = (leaf.dtype for leaf in leaves if isinstance(leaf, torch.Tensor))
-    found = next((dtype for dtype in dtypes if dtype in HALF), None)
-    return None if found is None else Kernel(name, found)
+    half = next((dtype for dtype in dtypes if dtype in HALF), None)
+    return None if half is None else Kernel(name, half)

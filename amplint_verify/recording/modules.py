@@ -18,7 +18,7 @@ from torch.nn.modules import module as hooks
 from amplint_verify.recording.sightings import ModulePath
 from amplint_verify.torch_names import takes
 
-Told = Callable[..., None]
+Listener = Callable[..., None]
 
 
 class ModuleCalls:
@@ -56,46 +56,46 @@ class ModuleCalls:
     def path(self, module: torch.nn.Module) -> ModulePath:
         """The path of a module that is being called, from the root that it was first seen under:
         a backward pass that calls a layer again has that layer for its root."""
-        found = self._known(module)
-        if found is not None:
-            return found
+        module_path = self._cached_path(module)
+        if module_path is not None:
+            return module_path
         root, *inner = self.calls
         kind = type(root).__name__
         for name, each in root.named_modules():
-            if self._known(each) is None:
+            if self._cached_path(each) is None:
                 self._keep(each, ModulePath(kind, name, type(each).__name__))
-        found = self._known(module)
-        if found is None:  # kept where its root does not look, such as in a list
-            around = [self._known(each) for each in (root, *inner)]
+        module_path = self._cached_path(module)
+        if module_path is None:  # kept where its root does not look, such as in a list
+            around = [self._cached_path(each) for each in (root, *inner)]
             path = next((each.path for each in reversed(around) if each is not None), "")
-            found = ModulePath(kind, path, type(module).__name__)
-            self._keep(module, found)
-        return found
+            module_path = ModulePath(kind, path, type(module).__name__)
+            self._keep(module, module_path)
+        return module_path
 
-    def _known(self, module: torch.nn.Module) -> ModulePath | None:
-        kept = self._paths.get(id(module))
-        return kept[1] if kept is not None and kept[0]() is module else None
+    def _cached_path(self, module: torch.nn.Module) -> ModulePath | None:
+        entry = self._paths.get(id(module))
+        return entry[1] if entry is not None and entry[0]() is module else None
 
     def _keep(self, module: torch.nn.Module, path: ModulePath) -> None:
         self._paths[id(module)] = weakref.ref(module), path
 
 
 @contextmanager
-def following(modules: ModuleCalls, entered: Told, left: Told) -> Iterator[None]:
+def following(modules: ModuleCalls, on_entry: Listener, on_exit: Listener) -> Iterator[None]:
     """Follow the calls of modules.
 
     Args:
-        entered: is called for each that begins: the module, and its arguments.
-        left: is called for each that has ended: the module, its arguments, and its result.
+        on_entry: is called for each that begins: the module, and its arguments.
+        on_exit: is called for each that has ended: the module, its arguments, and its result.
     """
 
     def enter(module: torch.nn.Module, args: Any) -> None:
         modules.enter(module)
-        entered(module, args)
+        on_entry(module, args)
 
-    def leave(module: torch.nn.Module, *told: Any) -> None:
-        *given, output = told  # after an error, torch leaves out the keyword arguments
-        left(module, given, output)
+    def leave(module: torch.nn.Module, *values: Any) -> None:
+        *inputs, output = values  # after an error, torch leaves out the keyword arguments
+        on_exit(module, inputs, output)
         modules.leave(module)
 
     # An older torch (2.4) does not hand on keyword arguments, as none does after an error.

@@ -23,8 +23,8 @@ def message(error: BaseException) -> str:
     worker = OF_WORKER.match(text)
     if worker is None:
         return text
-    said = text.rstrip().rpartition("\n")[2].partition(": ")[2]
-    return f"{said} (in {worker[1]})"
+    reason = text.rstrip().rpartition("\n")[2].partition(": ")[2]
+    return f"{reason} (in {worker[1]})"
 
 
 def place(error: BaseException, path_of: Callable[[str], str | None]) -> str:
@@ -38,5 +38,5 @@ def place(error: BaseException, path_of: Callable[[str], str | None]) -> str:
     frames = [(each.filename, each.lineno) for each in traceback.extract_tb(error.__traceback__)]
     if OF_WORKER.match(str(error)):
         frames += [(name, int(row)) for name, row in IN_TRACEBACK.findall(str(error))]
-    found = ((path_of(name), row) for name, row in frames)
-    return next((f"{path}:{row}" for path, row in reversed([*found]) if path is not None), "")
+    places = ((path_of(name), row) for name, row in frames)
+    return next((f"{path}:{row}" for path, row in reversed([*places]) if path is not None), "")

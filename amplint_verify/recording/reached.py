@@ -24,15 +24,15 @@ class Reach:
     """Knows what ran of some files.
 
     Args:
-        path_of: the file of a code, as `asked` names it; None for others.
-        asked: the rows, by file.
+        path_of: the file of a code, as `target_rows` names it; None for others.
+        target_rows: the rows, by file.
     """
 
     def __init__(
-        self, path_of: Callable[[CodeType], str | None], asked: Mapping[str, Collection[int]]
+        self, path_of: Callable[[CodeType], str | None], target_rows: Mapping[str, Collection[int]]
     ) -> None:
         self.path_of = path_of
-        self.asked = {path: frozenset(rows) for path, rows in asked.items()}
+        self.target_rows = {path: frozenset(rows) for path, rows in target_rows.items()}
         self.rows: dict[str, set[int]] = {}
         self.functions: dict[str, set[int]] = {}
 
@@ -46,7 +46,7 @@ class Reach:
         """Something else has traced the program from some line on: nothing is known."""
         self.rows, self.functions = {}, {}
 
-    def seen(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """The fields of an `Observation`."""
         return {
             "reached": {path: tuple(sorted(rows)) for path, rows in sorted(self.rows.items())},
@@ -57,10 +57,10 @@ class Reach:
 @contextmanager
 def reaching(reach: Reach) -> Iterator[None]:
     """Write down what is reached inside; nothing if nothing is asked for."""
-    if not reach.asked:
+    if not reach.target_rows:
         yield
     elif sys.version_info >= (3, 12):
-        tracer = Tracer(reach.path_of, reach.asked.keys())
+        tracer = Tracer(reach.path_of, reach.target_rows.keys())
         try:
             with traced(tracer):
                 yield
@@ -83,8 +83,8 @@ def take(reach: Reach, tracer: Tracer) -> None:
     """Keep what a tracer has seen."""
     for path, code in tracer.ran:
         reach.enter(path, code)
-    for path, places in tracer.seen().items():
-        reach.run(path, reach.asked[path].intersection(row for row, *_ in places))
+    for path, places in tracer.parts().items():
+        reach.run(path, reach.target_rows[path].intersection(row for row, *_ in places))
 
 
 def entering(reach: Reach) -> Any:
@@ -95,33 +95,33 @@ def entering(reach: Reach) -> Any:
     def enter(frame: FrameType, _: str, __: Any) -> Any:
         code = frame.f_code
         path = reach.path_of(code)
-        if path is None or path not in reach.asked:
+        if path is None or path not in reach.target_rows:
             return None
-        known = steps.get(id(code))
-        if known is None:
+        entry = steps.get(id(code))
+        if entry is None:
             reach.enter(path, code)
-            known = steps[id(code)] = code, stepping(reach, path, code)
-        return known[1](frame, "call", None)
+            entry = steps[id(code)] = code, stepping(reach, path, code)
+        return entry[1](frame, "call", None)
 
     return enter
 
 
 def stepping(reach: Reach, path: str, code: CodeType) -> Any:
     """The function that traces a code, until each row that is asked for has run."""
-    left = {row for _, _, row in code.co_lines() if row in reach.asked[path]}
+    remaining = {row for _, _, row in code.co_lines() if row in reach.target_rows[path]}
     patience = PATIENCE
 
     def step(frame: FrameType, event: str, _: Any) -> Any:
         nonlocal patience
         if event == "line":
             patience -= 1
-            if frame.f_lineno in left:
-                left.discard(frame.f_lineno)
+            if frame.f_lineno in remaining:
+                remaining.discard(frame.f_lineno)
                 reach.run(path, (frame.f_lineno,))
-            if left and patience < 0:
-                reach.run(path, left)
-                left.clear()
-        if not left:
+            if remaining and patience < 0:
+                reach.run(path, remaining)
+                remaining.clear()
+        if not remaining:
             frame.f_trace_lines = False
             return None
         return step

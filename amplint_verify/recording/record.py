@@ -267,7 +267,7 @@ class LineFinder:
 
     def __init__(self, root: Path) -> None:
         self.root = os.path.realpath(root) + os.sep
-        self._known: dict[str, str | None] = {}
+        self._paths: dict[str, str | None] = {}
 
     def path(self, code: CodeType) -> str | None:
         """The file of the code relative to the root; None if it does not lie below."""
@@ -275,9 +275,9 @@ class LineFinder:
 
     def path_of(self, name: str) -> str | None:
         """Likewise, of a file as code and tracebacks name it."""
-        if name not in self._known:
-            self._known[name] = self.below(name)
-        return self._known[name]
+        if name not in self._paths:
+            self._paths[name] = self.below(name)
+        return self._paths[name]
 
     def below(self, name: str) -> str | None:
         """Likewise, found out anew."""
@@ -317,10 +317,10 @@ def frames() -> Iterator[FrameType]:
 def site_of(frame: FrameType, path: str) -> UserExpression:
     """The expression that a frame evaluates; its row alone before Python 3.11."""
     positions: Any = getattr(frame.f_code, "co_positions", None)
-    found = next(islice(positions(), frame.f_lasti // 2, None), None) if positions else None
-    if found is None or None in found:
+    position = next(islice(positions(), frame.f_lasti // 2, None), None) if positions else None
+    if position is None or None in position:
         return UserExpression(path, frame.f_lineno, frame.f_lineno)
-    row, end_row, column, end_column = found
+    row, end_row, column, end_column = position
     return UserExpression(path, row, end_row, column, end_column)
 
 
@@ -398,7 +398,7 @@ class Recorder(TorchDispatchMode):
         else:
             self.dropped += 1
 
-    def seen(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """The fields of an `Observation` that a recorder knows."""
         kinds = [wait for wait in Wait if self.waits[wait, True] or self.waits[wait, False]]
         return {

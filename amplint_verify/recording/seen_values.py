@@ -68,7 +68,7 @@ class Shapes(dict[str, Shape]):
         if len(self) <= MOST_SHAPES:
             self[shape if isinstance(shape, str) else json.dumps(shape)] = shape
 
-    def told(self) -> tuple[Shape, ...]:
+    def all(self) -> tuple[Shape, ...]:
         """All of them; only that it may be anything, where they are too many."""
         return tuple(self[text] for text in sorted(self)) if len(self) <= MOST_SHAPES else (OTHER,)
 
@@ -143,10 +143,10 @@ class Profiler:
         calling.regions.add(region())
         calling.learns |= torch.is_grad_enabled()
         count = code.co_argcount + code.co_kwonlyargcount
-        given = frame.f_locals
+        variables = frame.f_locals
         for name in code.co_varnames[:count]:
-            if name in given:  # else it is a cell
-                shape = shape_of(given[name], self.on_device)
+            if name in variables:  # else it is a cell
+                shape = shape_of(variables[name], self.on_device)
                 calling.parameters.setdefault(name, Shapes()).add(shape)
 
     def returned(self, frame: FrameType, asking: FrameType, value: Any) -> None:
@@ -167,17 +167,17 @@ class Profiler:
             shapes = self.gave.setdefault(expression, Shapes())
             shapes.add(shape_of(value, self.on_device))
 
-    def told(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """The fields of an `Observation` that it knows."""
         called = (
             Called(
                 *key,
-                {name: shapes.told() for name, shapes in sorted(c.parameters.items())},
+                {name: shapes.all() for name, shapes in sorted(c.parameters.items())},
                 tuple(sorted(c.regions)), c.learns, c.calls, c.steps,
             )
             for key, c in sorted(self.entered.items())
         )  # fmt: skip
-        gave = (Gave(kind, site, shapes.told()) for (kind, site), shapes in self.gave.items())
+        gave = (Gave(kind, site, shapes.all()) for (kind, site), shapes in self.gave.items())
         rows = {path: tuple(sorted(rows)) for path, rows in sorted(self.rows.items())}
         return {"called": tuple(called), "gave": tuple(gave), "calling": rows}
 

@@ -65,7 +65,7 @@ class WatchedPart(Protocol):
     def steps(self) -> int:
         """How many steps of training were made."""
 
-    def asked(self) -> tuple[str, str]:
+    def call_and_region(self) -> tuple[str, str]:
         """The function of torch that is being called, and the dtype of the region around."""
 
 
@@ -112,11 +112,11 @@ class TimelineStep:
 
     def called(self, call: ModuleDtypes) -> None:
         """Add what a call has shown of a module that is listed."""
-        known = self.modules.get(call.module)
-        if known is not None:
-            self.modules[call.module] = together(known, call)
+        earlier = self.modules.get(call.module)
+        if earlier is not None:
+            self.modules[call.module] = together(earlier, call)
 
-    def timeline(self, made: int) -> Timeline:
+    def timeline(self, steps: int) -> Timeline:
         modules = (
             replace(
                 each,
@@ -126,7 +126,7 @@ class TimelineStep:
             for each in self.modules.values()
         )
         return Timeline(
-            self.first, made, tuple(self.events), self.left_out, tuple(modules), self.unlisted
+            self.first, steps, tuple(self.events), self.left_out, tuple(modules), self.unlisted
         )
 
 
@@ -145,12 +145,12 @@ class TimelineWriter:
 
     Args:
         watched: knows where the program is.
-        wanted: whether anything is to be written down.
+        is_on: whether anything is to be written down.
     """
 
-    def __init__(self, watched: WatchedPart, wanted: bool) -> None:
+    def __init__(self, watched: WatchedPart, is_on: bool) -> None:
         self.watched = watched
-        self.wanted = wanted
+        self.is_on = is_on
         self.clear()
 
     def clear(self) -> None:
@@ -160,7 +160,7 @@ class TimelineWriter:
 
     @property
     def is_open(self) -> bool:
-        return self.wanted and len(self.done) < STEPS
+        return self.is_on and len(self.done) < STEPS
 
     def note(
         self,
@@ -188,7 +188,7 @@ class TimelineWriter:
             self.step.has_stepped = True
         if module is not None and kind in (EventKind.CAST, EventKind.OWN_CAST):
             self.step.casts[module, kind] += 1
-        name, region = self.watched.asked()
+        name, region = self.watched.call_and_region()
         path, row = lines[0] if lines else ("", 0)
         self.step.add(Event(kind, detail, name, path, row, direct, module, region, size=size))
 
@@ -203,16 +203,16 @@ class TimelineWriter:
         the step before has not passed: after the last step of a loop, the program goes on."""
         step = self.step
         if step.has_stepped and (key in step.passed or (step.before and key not in step.before)):
-            made = self.watched.steps
-            self.done.append(step.timeline(made))
-            self.step = step = TimelineStep(made + 1, frozenset(step.passed | step.after))
+            steps = self.watched.steps
+            self.done.append(step.timeline(steps))
+            self.step = step = TimelineStep(steps + 1, frozenset(step.passed | step.after))
         (step.after if step.has_stepped else step.passed).add(key)
 
     def timeline(self) -> Timeline | None:
         """The step to show: the last in which an optimizer has made its own."""
         if self.done and not (self.is_open and self.step.has_stepped):
             return self.done[-1]
-        return self.step.timeline(self.watched.steps) if self.wanted else None
+        return self.step.timeline(self.watched.steps) if self.is_on else None
 
     # --------------------------------------------------------------------------- what happens
 
@@ -231,7 +231,7 @@ class TimelineWriter:
             return
         if not (source.is_floating_point() and target.is_floating_point()):
             return
-        name, region = self.watched.asked()
+        name, region = self.watched.call_and_region()
         kind = EventKind.CAST if region and name not in CASTING else EventKind.OWN_CAST
         if torch._C._current_graph_task_id() != -1:
             kind = EventKind.GRADIENT_CAST
@@ -244,7 +244,7 @@ class TimelineWriter:
         if row.wait is not None and row.wait.blocks:
             self.note(EventKind.WAIT, row.wait.value, direct=row.direct)
 
-    def entered(self, module: torch.nn.Module, args: Any) -> None:
+    def before_call(self, module: torch.nn.Module, args: Any) -> None:
         """The call of a module has begun."""
         if not self.is_open:
             return
@@ -253,7 +253,7 @@ class TimelineWriter:
             self.note(EventKind.CALL, ", ".join(words(args)), subject=module)
         self.step.list(modules.path(module))
 
-    def left(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+    def after_call(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         """The call of a module has ended."""
         if self.is_open:
             path = self.watched.modules.path(module)

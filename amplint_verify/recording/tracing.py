@@ -40,12 +40,12 @@ class Tracer:
         path = self.path_of(code)
         return None if path not in self.files else self.ran.setdefault((path or "", code), set())
 
-    def seen(self) -> dict[str, tuple[Place, ...]]:
+    def parts(self) -> dict[str, tuple[Place, ...]]:
         """The parts that ran, by file."""
-        found: dict[str, set[Place]] = {}
+        by_path: dict[str, set[Place]] = {}
         for (path, code), numbers in self.ran.items():
-            found.setdefault(path, set()).update(places(code, numbers))
-        return {path: tuple(sorted(own)) for path, own in sorted(found.items())}
+            by_path.setdefault(path, set()).update(places(code, numbers))
+        return {path: tuple(sorted(own)) for path, own in sorted(by_path.items())}
 
 
 def places(code: CodeType, numbers: Collection[int]) -> Iterator[Place]:

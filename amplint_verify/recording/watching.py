@@ -155,7 +155,7 @@ class Watcher(Recorder):
     def examine(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Look at casts, and at the values of a result that half may not hold."""
         if self.casts.concern(func):
-            self.casts.operation(func, args, result, *self.asked())
+            self.casts.operation(func, args, result, *self.call_and_region())
         if not self.has_values or not isinstance(result, torch.Tensor) or result.dtype not in HALF:
             return
         if result.is_meta or result.layout is not torch.strided:
@@ -167,7 +167,7 @@ class Watcher(Recorder):
         elif has_rounded_integers(func, args, result):
             self.sight_own(Act.ROUNDED_INTEGERS, short(result.dtype))
 
-    def asked(self) -> tuple[str, str]:
+    def call_and_region(self) -> tuple[str, str]:
         """The function of torch that is being called, and the dtype of the region around. In the
         kernels of autocast no region is on."""
         return self.call.name, self.call.region or region()
@@ -219,12 +219,12 @@ class Watcher(Recorder):
         """The innermost expression of the user's."""
         return next(self.places.sites(), None)
 
-    def seen(self) -> dict[str, Any]:
-        told = super().seen()
+    def fields(self) -> dict[str, Any]:
+        fields = super().fields()
         sightings = tuple(sighting(*key, tally) for key, tally in self.tallies.items())
         timeline = self.events.timeline()
         counts = {"steps": self.steps, "skipped": self.skipped}
-        return {**told, "sightings": sightings, **counts, "timeline": timeline}
+        return {**fields, "sightings": sightings, **counts, "timeline": timeline}
 
 
 def sighting(act: Act, site: UserExpression, detail: str, tally: Tally) -> Sighting:
@@ -302,9 +302,9 @@ class CallWatcher(TorchFunctionMode):
     def before(self, func: Any, args: Any, kwargs: Any) -> None:
         """Look at what a function is given; what is wrong with it may raise."""
         watcher, name = self.watcher, self.watcher.call.name
-        found = beyond(name, args, kwargs)
-        if found is not None:
-            watcher.sight_own(Act.BEYOND, f"{found[0]:g}, beyond the range of {short(found[1])}")
+        excess = beyond(name, args, kwargs)
+        if excess is not None:
+            watcher.sight_own(Act.BEYOND, f"{excess[0]:g}, beyond the range of {short(excess[1])}")
         if copies_tensors(name, args, kwargs):
             watcher.sight_own(Act.COPIED)
         if not watcher.strict:
@@ -393,7 +393,7 @@ class GradientProtocol:
         stepped: likewise, those with gradients that a scaler has made a step with.
         plain: likewise, those with gradients of a loss that was not, and where that happened.
         stepping: whether a scaler makes the step.
-        made: how many steps its optimizer had made before.
+        steps_before: how many steps its optimizer had made before.
     """
 
     watcher: Watcher
@@ -404,7 +404,7 @@ class GradientProtocol:
         default_factory=WeakTensorKeyDictionary
     )
     stepping: bool = False
-    made: int = 0
+    steps_before: int = 0
 
     def made_scaler(self, *_: Any) -> None:
         self.watcher.sight_own(Act.SCALER_MADE)
@@ -434,7 +434,7 @@ class GradientProtocol:
 
     def before_scaler_step(self, scaler: Any, optimizer: Any) -> None:
         self.stepping = True
-        self.made = self.watcher.steps_of.get(id(optimizer), 0)
+        self.steps_before = self.watcher.steps_of.get(id(optimizer), 0)
         if not scaler.is_enabled():
             return
         owned = [p for p in parameters_of(optimizer) if p in self.plain]
@@ -445,7 +445,7 @@ class GradientProtocol:
         self.stepping = False
         for parameter in parameters_of(optimizer) if scaler.is_enabled() else ():
             self.stepped[parameter] = True
-        self.watcher.skipped += self.watcher.steps_of.get(id(optimizer), 0) == self.made
+        self.watcher.skipped += self.watcher.steps_of.get(id(optimizer), 0) == self.steps_before
 
     def before_step(self, optimizer: Any, *_: Any) -> None:
         self.watcher.events.note(EventKind.STEP, type(optimizer).__name__, subject=optimizer)
@@ -461,8 +461,8 @@ class GradientProtocol:
             self.watcher.sight(Act.ADAM_ON_HALF, f"{eps:g}")
 
     def after_step(self, optimizer: Any, *_: Any) -> None:
-        made = self.watcher.steps_of
-        made[id(optimizer)] = made.get(id(optimizer), 0) + 1
+        counts = self.watcher.steps_of
+        counts[id(optimizer)] = counts.get(id(optimizer), 0) + 1
 
     def before_clip(self, parameters: Iterable[torch.Tensor]) -> None:
         if self.has_scaled(parameters):
@@ -485,10 +485,10 @@ class GradientProtocol:
 
 
 def has_gradient(
-    known: MutableMapping[torch.Tensor, bool], parameters: Iterable[torch.Tensor]
+    tensors: MutableMapping[torch.Tensor, bool], parameters: Iterable[torch.Tensor]
 ) -> bool:
-    """Whether one of these parameters is known, and has a gradient."""
-    return any(p in known and p.grad is not None for p in parameters)
+    """Whether one of these parameters is among the tensors, and has a gradient."""
+    return any(p in tensors and p.grad is not None for p in parameters)
 
 
 def epsilon_of_zero(optimizer: Any) -> float | None:
@@ -513,22 +513,22 @@ def parameters_of(optimizer: Any) -> Iterator[torch.Tensor]:
     return (each for group in optimizer.param_groups for each in group["params"])
 
 
-Told = Callable[..., None]
+Listener = Callable[..., None]
 
 
-def followed(function: Callable[..., Any], before: Told | None, after: Told | None) -> Any:
+def followed(function: Callable[..., Any], before: Listener | None, after: Listener | None) -> Any:
     """A method with its arguments reported before and after it."""
 
     @wraps(function)
     def called(self: Any, *args: Any, **kwargs: Any) -> Any:
-        given = (*args, *kwargs.values())[:1]
+        first = (*args, *kwargs.values())[:1]
         if before is not None:
-            before(self, *given)
+            before(self, *first)
         try:
             return function(self, *args, **kwargs)
         finally:
             if after is not None:
-                after(self, *given)
+                after(self, *first)
 
     return called
 
@@ -601,7 +601,7 @@ def watching(watcher: Watcher) -> Iterator[None]:
             stack.callback(handle.remove)
         events = watcher.events
         stack.enter_context(telling(events.note))
-        stack.enter_context(following(watcher.modules, events.entered, events.left))
+        stack.enter_context(following(watcher.modules, events.before_call, events.after_call))
         stack.enter_context(keeping(watcher.casts, watcher.here))
         stack.enter_context(CallWatcher(watcher))
         yield

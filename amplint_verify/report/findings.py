@@ -100,8 +100,8 @@ def why(judged: JudgedFix) -> Iterator[str]:
     if is_explained(judged):
         for name, (before, after) in judged.partings.items():
             yield f"    first operations that differ, on {name}:"
-            yield from (f"      - {told(step)}" for step in before[:SHOWN])
-            yield from (f"      + {told(step)}" for step in after[:SHOWN])
+            yield from (f"      - {step_text(step)}" for step in before[:SHOWN])
+            yield from (f"      + {step_text(step)}" for step in after[:SHOWN])
 
 
 def reasons(judged: JudgedFix) -> Iterator[str]:
@@ -126,7 +126,7 @@ def titled(judgement: GroundedVerdict) -> str:
     return words if judgement.undeclared is None else f"{words}{page.UNDECLARED}"
 
 
-def told(step: SourceStep) -> str:
+def step_text(step: SourceStep) -> str:
     """Ex) "train.py:3 aten.zeros.default () -> float32@cpu | z = torch.zeros(3)" """
     row = step.row
     place = f"{row.path}:{row.row}" if row.path else "library"
@@ -157,19 +157,19 @@ def waits_of(before: Observation, after: Observation) -> Iterator[tuple[Wait, in
 
 def unchecked(report: ReportMaterial) -> list[str]:
     """The aspects that none of these back ends shows in full."""
-    found = []
+    aspects = []
     for aspect in Aspect:
         best = [backend.shows[aspect] for backend in report.backends]
         if aspect is Aspect.TIME:
             if not report.points:
-                found.append(f"{aspect.value} (see --bench)")
+                aspects.append(f"{aspect.value} (see --bench)")
             elif not any(point.times for point in report.points):
-                found.append("time")
+                aspects.append("time")
             continue
         if AspectShown.YES not in best:
             partly = [b.name for b in report.backends if b.shows[aspect] is AspectShown.PARTLY]
-            found.append(aspect.value + (f" (partly on {', '.join(partly)})" if partly else ""))
-    return found
+            aspects.append(aspect.value + (f" (partly on {', '.join(partly)})" if partly else ""))
+    return aspects
 
 
 def notes(report: ReportMaterial) -> list[str]:
@@ -238,8 +238,8 @@ def fix_as_json(judged: JudgedFix) -> dict[str, Any]:
         },
         "first divergence": {
             name: {
-                "before": [told(step) for step in before],
-                "after": [told(step) for step in after],
+                "before": [step_text(step) for step in before],
+                "after": [step_text(step) for step in after],
             }
             for name, (before, after) in judged.partings.items()
         },
@@ -337,15 +337,15 @@ def fix_html(judged: JudgedFix) -> str:
 
 
 def parting_html(judged: JudgedFix) -> str:
-    found = []
+    parts = []
     for name, (before, after) in judged.partings.items():
-        steps = [f"- {told(step)}" for step in before[:SHOWN]]
-        steps += [f"+ {told(step)}" for step in after[:SHOWN]]
-        found.append(
+        steps = [f"- {step_text(step)}" for step in before[:SHOWN]]
+        steps += [f"+ {step_text(step)}" for step in after[:SHOWN]]
+        parts.append(
             f"<p>The first operations that differ, on <code>{name}</code>:</p>"
             f"<pre>{escape_lines(chr(10).join(steps))}</pre>"
         )
-    return "".join(found)
+    return "".join(parts)
 
 
 def waits_html(name: str, before: Observation, after: Observation) -> str:
@@ -356,27 +356,27 @@ def waits_html(name: str, before: Observation, after: Observation) -> str:
     if before.outcome is not after.outcome:
         return f"<p>Not compared on <code>{escape(name)}</code>: one of the runs ended early.</p>"
     copied = f"{before.to_device} bytes are copied to the device before, {after.to_device} after"
-    told = (
+    summary = (
         f"<p>On <code>{escape(name)}</code> the host waits {was} times before, {now} after; "
         f"{copied}.</p>"
     )
     if was == now:
-        return told
+        return summary
     changed = [Bars("", kind.value, a, b) for kind, a, b in waits_of(before, after) if a != b]
-    return told + page.columns(f"kinds of waits that changed, on {name}", changed)
+    return summary + page.columns(f"kinds of waits that changed, on {name}", changed)
 
 
 def shown_html(backends: Sequence[Backend]) -> list[str]:
     """The aspects that each of these back ends can show."""
     rows = ([b.name, *(b.shows[aspect].value for aspect in Aspect)] for b in backends)
-    said = [
+    descriptions = [
         f"{b.name}: {b.title}. " + " ".join(f"{a.value}: {text}." for a, text in b.notes.items())
         for b in backends
     ]
     return [
         "<h2>What each back end shows</h2>",
         page.table(["", *(aspect.value for aspect in Aspect)], rows),
-        page.items(said),
+        page.items(descriptions),
     ]
 
 
@@ -473,11 +473,11 @@ ABOUT = (
 
 def plots(metric: Metric, points: Sequence[BenchPoint]) -> list[str]:
     """A plot for each back end that has the metric, or a sentence that none has."""
-    found = []
+    parts = []
     for name, group in groupby(points, lambda point: point.backend):
         pairs = {point: pair for point in group if (pair := metric.pair(point)) is not None}
         if pairs and all(before == after for before, after in pairs.values()):
-            found.append(f"<p>{metric.title}, on {escape(name)}: the same before and after.</p>")
+            parts.append(f"<p>{metric.title}, on {escape(name)}: the same before and after.</p>")
         elif pairs:
             unit, size = metric.unit(max(map(max, pairs.values())))
             bars = [
@@ -490,9 +490,9 @@ def plots(metric: Metric, points: Sequence[BenchPoint]) -> list[str]:
                 for point, pair in sorted(pairs.items(), key=by_precision)
             ]
             title = " in ".join(filter(None, (metric.title, unit)))
-            found.append(page.columns(f"{title}, on {name}: {BACKENDS[name].title}", bars))
-    if found:
-        return found
+            parts.append(page.columns(f"{title}, on {name}: {BACKENDS[name].title}", bars))
+    if parts:
+        return parts
     names = dict.fromkeys(point.backend for point in points)
     reasons = dict.fromkeys(point.missing for point in points if point.missing)
     why = f"not measured: {', '.join(names)} does not show it"

@@ -77,20 +77,20 @@ def observe(spec: Spec) -> Observation:
             result = None
     rng = snapshot.generators()
     if fields["outcome"] is RunOutcome.OK:
-        given = result if isinstance(result, snapshot.Returned) else snapshot.Returned(result, None)
-        fields["result"] = tuple(snapshot.leaves(given.result, "result"))
-        where = "" if isinstance(given.state, snapshot.NamedValues) else "state"
-        fields["state"] = tuple(snapshot.leaves(given.state, where)) if given.state else ()
+        reply = result if isinstance(result, snapshot.Returned) else snapshot.Returned(result, None)
+        fields["result"] = tuple(snapshot.leaves(reply.result, "result"))
+        where = "" if isinstance(reply.state, snapshot.NamedValues) else "state"
+        fields["state"] = tuple(snapshot.leaves(reply.state, where)) if reply.state else ()
     return Observation(
         backend=spec.backend,
         torch=torch.__version__,
         **fields,
-        **recorder.seen(),
-        **(profiler.told() if profiler is not None else {}),
-        **reach.seen(),
+        **recorder.fields(),
+        **(profiler.fields() if profiler is not None else {}),
+        **reach.fields(),
         **extra_fields(extra, caught),
         rng=rng,
-        ran=tracer.seen(),
+        ran=tracer.parts(),
     )
 
 
@@ -147,20 +147,20 @@ def limit(spec: Spec) -> None:
     if spec.backend != "cuda" and pages.exists():
         mapped = int(pages.read_text().split()[0]) * resource.getpagesize()
         _, most = resource.getrlimit(resource.RLIMIT_AS)
-        wanted = mapped + spec.memory
+        address_space = mapped + spec.memory
         resource.setrlimit(
             resource.RLIMIT_AS,
-            (wanted if most == resource.RLIM_INFINITY else min(wanted, most), most),
+            (address_space if most == resource.RLIM_INFINITY else min(address_space, most), most),
         )
 
 
 def named(name: str) -> Callable[..., Any]:
     """The function that "package.module:function" names."""
     module, _, path = name.partition(":")
-    found = cast("Callable[..., Any]", importlib.import_module(module))
+    target = cast("Callable[..., Any]", importlib.import_module(module))
     for part in path.split("."):
-        found = getattr(found, part)
-    return found
+        target = getattr(target, part)
+    return target
 
 
 def in_place(value: Any, spec: Spec) -> Any:

@@ -106,18 +106,18 @@ def run(program: Mapping[str, Any], of: str, device: str) -> Returned:
     """
     from amplint_verify.recording.snapshot import Returned
 
-    given = from_json(UserProgram, program)
+    user_program = from_json(UserProgram, program)
     guard(Mirror(Path.cwd(), Path(of)))
-    for directory in reversed(import_roots(Path.cwd(), given)):
+    for directory in reversed(import_roots(Path.cwd(), user_program)):
         sys.path.insert(0, str(directory))
-    sys.path.extend(str(Path.cwd() / directory) for directory in given.roots)
+    sys.path.extend(str(Path.cwd() / directory) for directory in user_program.roots)
     with ExitStack() as stack:
-        stack.enter_context(autocast_dtype(given.dtype))
-        landmarks = stack.enter_context(landmarks_of(given.steps))
-        if given.kind is StartKind.PYTEST:
+        stack.enter_context(autocast_dtype(user_program.dtype))
+        landmarks = stack.enter_context(landmarks_of(user_program.steps))
+        if user_program.kind is StartKind.PYTEST:
             suite = Suite(landmarks)
-            return Returned(suite.run(given), suite.state)
-        result = until_enough(lambda: start(given, device))
+            return Returned(suite.run(user_program), suite.state)
+        result = until_enough(lambda: start(user_program, device))
     return Returned(result, landmarks.all())
 
 
@@ -139,11 +139,11 @@ def start(program: UserProgram, device: str) -> object:
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
     if program.inputs:
-        given = resolve(program.inputs)()
-        if isinstance(given, dict):
-            kwargs = given
+        inputs = resolve(program.inputs)()
+        if isinstance(inputs, dict):
+            kwargs = inputs
         else:
-            args = given if isinstance(given, tuple) else (given,)
+            args = inputs if isinstance(inputs, tuple) else (inputs,)
     kwargs = {**kwargs, **program.given}
     kwargs |= device_for(function, args, kwargs, device)
     check_call(program, function, args, kwargs)
@@ -157,19 +157,19 @@ def resolve(name: str) -> Callable[..., Any]:
     """
     module, _, attribute = name.partition(":")
     try:
-        found: Any = importlib.import_module(module)
+        target: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if f"{module}.".startswith(f"{error.name}."):  # and not one that it imports
             raise UnstartedError(f"there is no module {error.name!r} for {name!r}") from error
         raise
     try:
         for part in attribute.split("."):
-            found = getattr(found, part)
+            target = getattr(target, part)
     except AttributeError as error:
         raise UnstartedError(f"there is no {name!r}: {error}") from error
-    if not callable(found):
-        raise UnstartedError(f"{name!r} cannot be called: it is {type(found).__name__}")
-    function: Callable[..., Any] = found
+    if not callable(target):
+        raise UnstartedError(f"{name!r} cannot be called: it is {type(target).__name__}")
+    function: Callable[..., Any] = target
     return function
 
 
@@ -246,8 +246,8 @@ class Landmarks:
         counts: how many of each kind have passed.
         optimizers: those that made a step, in the order of their first.
         modules: those with parameters that were called from outside of any module.
-        made: how many steps there were.
-        kept: bytes of the tensors in `passed`.
+        step_count: how many steps there were.
+        byte_count: bytes of the tensors in `passed`.
         depth: how many calls of modules are under way.
     """
 
@@ -256,18 +256,18 @@ class Landmarks:
     counts: Counter[str] = field(default_factory=Counter)
     optimizers: list[Any] = field(default_factory=list)
     modules: list[torch.nn.Module] = field(default_factory=list)
-    made: int = 0
-    kept: int = 0
+    step_count: int = 0
+    byte_count: int = 0
     depth: int = 0
 
     def all(self) -> dict[str, object]:
         """The values passed so far, and the state of the optimizers; both begin anew."""
         from amplint_verify.recording.snapshot import NamedValues
 
-        found = NamedValues({**self.passed, **dict(self.state())})
+        values = NamedValues({**self.passed, **dict(self.state())})
         self.passed, self.counts, self.optimizers, self.modules = {}, Counter(), [], []
-        self.kept = self.made = 0
-        return found
+        self.byte_count = self.step_count = 0
+        return values
 
     def state(self) -> Iterator[tuple[str, object]]:
         """Parameters and gradients of the optimizers, and what they keep for each parameter."""
@@ -284,15 +284,15 @@ class Landmarks:
 
     def names(self) -> dict[int, str]:
         """The names of parameters by identity, such as "Net.fc.weight"."""
-        found: dict[int, str] = {}
+        by_id: dict[int, str] = {}
         classes: Counter[str] = Counter()
         for module in self.modules:
             kind = type(module).__name__
             classes[kind] += 1
             own = kind if classes[kind] == 1 else f"{kind} {classes[kind]}"
             for name, parameter in module.named_parameters():
-                found.setdefault(id(parameter), f"{own}.{name}")
-        return found
+                by_id.setdefault(id(parameter), f"{own}.{name}")
+        return by_id
 
     def keep(self, value: object) -> object:
         """A value as it is now: tensors are copied, large ones hashed and sampled."""
@@ -313,8 +313,8 @@ class Landmarks:
         from amplint_verify.recording import snapshot
 
         size = tensor.numel() * tensor.element_size()
-        if size <= SMALL and self.kept + size <= BUDGET:
-            self.kept += size
+        if size <= SMALL and self.byte_count + size <= BUDGET:
+            self.byte_count += size
             return tensor.detach().clone()
         return snapshot.tensor(tensor.detach(), most=0)
 
@@ -327,8 +327,8 @@ class Landmarks:
     def called(self, module: torch.nn.Module, output: object) -> None:
         """Note what a module returned that was called from outside of any module."""
         self.note(f"output {{}} of {type(module).__name__}", output)
-        known = any(module is each for each in self.modules)
-        if not known and next(module.parameters(), None) is not None:
+        is_listed = any(module is each for each in self.modules)
+        if not is_listed and next(module.parameters(), None) is not None:
             self.modules.append(module)
 
 
@@ -362,8 +362,8 @@ def landmarks_of(steps: int | None) -> Iterator[Landmarks]:
     def stepped(optimizer: Any, _: object, __: object) -> None:
         if not any(optimizer is each for each in landmarks.optimizers):
             landmarks.optimizers.append(optimizer)
-        landmarks.made += 1
-        if landmarks.made == landmarks.steps:
+        landmarks.step_count += 1
+        if landmarks.step_count == landmarks.steps:
             raise Enough
 
     backward = torch.autograd.backward
@@ -423,9 +423,9 @@ class Suite:
         with tempfile.TemporaryFile("w+") as errors, redirect_stderr(errors):
             status = pytest.main(arguments, plugins=[self])
             errors.seek(0)
-            told = " ".join(errors.read().split()).removeprefix("ERROR: ")
+            message = " ".join(errors.read().split()).removeprefix("ERROR: ")
         if status == pytest.ExitCode.USAGE_ERROR:
-            raise UnstartedError(f"pytest rejects {shlex.join(program.arguments)}: {told}")
+            raise UnstartedError(f"pytest rejects {shlex.join(program.arguments)}: {message}")
         if status == pytest.ExitCode.NO_TESTS_COLLECTED:
             raise UnstartedError(f"{program} finds no tests")
         if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):

@@ -35,11 +35,11 @@ def missing(original: Observation, line: str, environment: Mapping[str, str]) ->
     """
     if original.outcome is not RunOutcome.EXCEPTION:
         return None
-    said = [*EXPECTED.findall(original.text), *READ.findall(line)]
+    names = [*EXPECTED.findall(original.text), *READ.findall(line)]
     if original.error == "KeyError":
-        said.append(original.text.strip("'"))
+        names.append(original.text.strip("'"))
     unset = [name for name in OF_ONE_PROCESS if name not in environment]
-    named = next((name for name in said if name in unset), None)
+    named = next((name for name in names if name in unset), None)
     if named is None:
         return None
     values = " ".join(f"{name}={OF_ONE_PROCESS[name]}" for name in unset)

@@ -66,13 +66,13 @@ def forced(precision: str) -> Iterator[RegionCount]:
         dtype_: Any = None,
         enabled: bool = True,
         cache_enabled: bool | None = None,
-        **given: Any,
+        **options: Any,
     ) -> None:
-        wanted = given.get("dtype", dtype_)
+        own_dtype = options.get("dtype", dtype_)
         enter(
             self,
             device_type,
-            dtype=dtype if dtype is not None and enabled else wanted,
+            dtype=dtype if dtype is not None and enabled else own_dtype,
             enabled=enabled and precision != "fp32",
             cache_enabled=cache_enabled,
         )
@@ -93,7 +93,7 @@ class StepCount:
 
     def __init__(self, most: int | None) -> None:
         self.most = most
-        self.made = 0
+        self.count = 0
         self.scaling = False
 
     @contextmanager
@@ -123,8 +123,8 @@ class StepCount:
                 handle.remove()
 
     def one(self) -> None:
-        self.made += 1
-        if self.made == self.most:
+        self.count += 1
+        if self.count == self.most:
             raise Enough
 
 
@@ -136,7 +136,7 @@ class Live(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.known: set[int] = set()
+        self.storages: set[int] = set()
         self.bytes = self.peak = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -148,15 +148,15 @@ class Live(TorchDispatchMode):
 
     def hold(self, storage: Any) -> None:
         key = storage._cdata
-        if key not in self.known:
+        if key not in self.storages:
             size = storage.nbytes()
-            self.known.add(key)
+            self.storages.add(key)
             self.bytes += size
             self.peak = max(self.peak, self.bytes)
             weakref.finalize(storage, self.release, key, size).atexit = False
 
     def release(self, key: int, size: int) -> None:
-        self.known.discard(key)
+        self.storages.discard(key)
         self.bytes -= size
 
 
@@ -175,17 +175,17 @@ def count(program: Mapping[str, Any], of: str, device: str, precision: str) -> s
     steps, live = StepCount(from_json(UserProgram, program).steps), Live()
     with forced(precision) as regions, steps.counted(), live:
         drivers.run({**program, "steps": None}, of, device)
-    return json.dumps({"steps": steps.made, "peak": live.peak, "regions": regions.on})
+    return json.dumps({"steps": steps.count, "peak": live.peak, "regions": regions.on})
 
 
 def takes(program: Mapping[str, Any], of: str, name: str) -> str:
     """Whether the entry of a program has a parameter of that name, as JSON."""
     import inspect
 
-    given = from_json(UserProgram, program)
+    user_program = from_json(UserProgram, program)
     guard(Mirror(Path.cwd(), Path(of)))
-    with Version(Path.cwd(), given).entered():
-        parameters = inspect.signature(drivers.resolve(given.name)).parameters
+    with Version(Path.cwd(), user_program).entered():
+        parameters = inspect.signature(drivers.resolve(user_program.name)).parameters
     return json.dumps(name in parameters)
 
 
@@ -208,7 +208,7 @@ class Version:
     @contextmanager
     def entered(self) -> Iterator[None]:
         """Python finds the modules of this tree."""
-        before, known = list(sys.path), set(sys.modules)
+        before, module_names = list(sys.path), set(sys.modules)
         roots = [*drivers.import_roots(self.tree, self.program), self.tree]
         loose = [self.tree / each for each in self.program.roots]
         os.chdir(self.tree)
@@ -221,7 +221,7 @@ class Version:
             self.modules = {
                 name: module
                 for name, module in sys.modules.items()
-                if name not in known
+                if name not in module_names
                 and any(lies_in(place, str(self.tree)) for place in places(module))
             }
             for name in self.modules:
@@ -260,12 +260,12 @@ def durations(
         pairs: how many are wanted.
         seconds: after how long no more are begun.
     """
-    given = from_json(UserProgram, program)
+    user_program = from_json(UserProgram, program)
     before, after = (Path(os.path.realpath(tree)) for tree in trees)
     sys.path[:] = [path for path in sys.path if not lies_in(os.path.realpath(path), str(before))]
     guard(Mirror(before.parent, Path(of)))
-    first, again, second = (Version(tree, given) for tree in (before, before, after))
-    found: dict[str, list[tuple[float, float]]] = {"measured": [], "control": []}
+    first, again, second = (Version(tree, user_program) for tree in (before, before, after))
+    series: dict[str, list[tuple[float, float]]] = {"measured": [], "control": []}
     chance = random.Random(0)
     deadline = time.monotonic() + seconds
     with forced(precision) as regions:
@@ -273,12 +273,12 @@ def durations(
             for _ in range(WARM_UPS):
                 duration(version, device)
         gc.freeze()  # what is there by now is not looked through again before each run
-        while len(found["control"]) < pairs and time.monotonic() < deadline:
+        while len(series["control"]) < pairs and time.monotonic() < deadline:
             for name, other in shuffled([("measured", second), ("control", again)], chance):
-                taken = {each: duration(each, device) for each in shuffled([first, other], chance)}
-                found[name].append((taken[first], taken[other]))
+                times = {each: duration(each, device) for each in shuffled([first, other], chance)}
+                series[name].append((times[first], times[other]))
         memory = [peak(version, device) for version in (first, second)]
-    return json.dumps({**found, "peak": None if None in memory else memory, "regions": regions.on})
+    return json.dumps({**series, "peak": None if None in memory else memory, "regions": regions.on})
 
 
 def shuffled(values: Sequence[Any], chance: random.Random) -> list[Any]:

@@ -33,15 +33,15 @@ class Normalised(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.drawn: Counter[str] = Counter()
+        self.draws: Counter[str] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if torch.Tag.nondeterministic_seeded not in func.tags:
             return func(*args, **kwargs)
         family = func._schema.name.rpartition("::")[2].rstrip("_")
-        seed = zlib.crc32(f"{family}:{self.drawn[family]}".encode())
-        self.drawn[family] += 1
+        seed = zlib.crc32(f"{family}:{self.draws[family]}".encode())
+        self.draws[family] += 1
         with seeded(seed):
             return draw(func, args, kwargs)
 
@@ -59,23 +59,23 @@ def seeded(seed: int) -> Iterator[None]:
 
 def draw(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The operation on the CPU and in float32; what it writes and returns goes where it belongs."""
-    given = bound(func, args, kwargs)
-    tensors = [value for value in given.values() if isinstance(value, torch.Tensor)]
+    arguments = bound(func, args, kwargs)
+    tensors = [value for value in arguments.values() if isinstance(value, torch.Tensor)]
     device = kwargs.get("device") or next((each.device for each in tensors), torch.device("cpu"))
-    dtype = dtype_of(func, given, tensors)
+    dtype = dtype_of(func, arguments, tensors)
 
-    here = {name: tree_map(to_draw, value) for name, value in given.items()}
+    here = {name: tree_map(to_draw, value) for name, value in arguments.items()}
     for name, plain in (("generator", None), ("pin_memory", None), ("device", torch.device("cpu"))):
         if here.get(name) is not None:
             here[name] = plain
-    if dtype.is_floating_point and (given.get("dtype") is not None or not tensors):
+    if dtype.is_floating_point and (arguments.get("dtype") is not None or not tensors):
         here["dtype"] = torch.float32
     result = func(**here)
 
     written = {}
     for argument in func._schema.arguments:
         for memory in writes(argument.alias_info):
-            written[memory] = given[argument.name]
+            written[memory] = arguments[argument.name]
             written[memory].copy_(here[argument.name])
 
     def back(value: Any, returned: Any) -> Any:
@@ -98,11 +98,11 @@ def bound(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str,
     return {**dict(zip(names, args, strict=False)), **kwargs}
 
 
-def dtype_of(func: Any, given: dict[str, Any], tensors: list[torch.Tensor]) -> torch.dtype:
+def dtype_of(func: Any, arguments: dict[str, Any], tensors: list[torch.Tensor]) -> torch.dtype:
     """The dtype of what an operation draws; of one with an own default, as `randint`, an integer"""
-    asked: torch.dtype | None = given.get("dtype")
-    if asked is not None:
-        return asked
+    dtype: torch.dtype | None = arguments.get("dtype")
+    if dtype is not None:
+        return dtype
     if tensors:
         return tensors[0].dtype
     plain = any(arg.name == "dtype" and arg.default_value is None for arg in func._schema.arguments)

@@ -66,54 +66,54 @@ def collect(pid: int, answers: int, output: int, spec: Spec) -> Observation:
         output: what it prints; closed here, and read, so that it cannot block.
         spec: what it was asked.
     """
-    told = ChildOutput()
+    child = ChildOutput()
     try:
-        listen(pid, answers, output, time.monotonic() + spec.seconds, told)
+        listen(pid, answers, output, time.monotonic() + spec.seconds, child)
     finally:
         os.close(answers)
         os.close(output)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
-        if told.status is None:
+        if child.status is None:
             _, status = os.waitpid(pid, 0)
-            told.status = status if told.answer.endswith(b"\n") else None
-    return judged(told, spec)
+            child.status = status if child.answer.endswith(b"\n") else None
+    return judged(child, spec)
 
 
-def listen(pid: int, answers: int, output: int, deadline: float, told: ChildOutput) -> None:
+def listen(pid: int, answers: int, output: int, deadline: float, child: ChildOutput) -> None:
     """Read both pipes until there is an answer, or the process or its time has come to an end."""
     with selectors.DefaultSelector() as selector:
         for pipe in (answers, output):
             os.set_blocking(pipe, False)
             selector.register(pipe, selectors.EVENT_READ)
-        while not told.answer.endswith(b"\n") and time.monotonic() < deadline:
+        while not child.answer.endswith(b"\n") and time.monotonic() < deadline:
             for key, _ in selector.select(GRACE):
                 data = os.read(key.fd, CHUNK)
                 if not data:
                     selector.unregister(key.fd)
                 elif key.fd == answers:
-                    told.answer += data
+                    child.answer += data
                 else:
-                    told.printed = (told.printed + data)[-KEPT:]
-            if told.status is None:
+                    child.printed = (child.printed + data)[-KEPT:]
+            if child.status is None:
                 ended, status = os.waitpid(pid, os.WNOHANG)
-                told.status = status if ended else None
+                child.status = status if ended else None
             elif not selector.select(0):
                 return  # it has ended, and nothing is left to read
 
 
-def judged(told: ChildOutput, spec: Spec) -> Observation:
+def judged(child: ChildOutput, spec: Spec) -> Observation:
     """The observation that a process gave, or what its silence means."""
-    if told.answer.endswith(b"\n"):
-        return Observation.from_json(json.loads(told.answer))
-    printed = told.printed.decode(errors="replace").strip()
-    if told.status is None:
+    if child.answer.endswith(b"\n"):
+        return Observation.from_json(json.loads(child.answer))
+    printed = child.printed.decode(errors="replace").strip()
+    if child.status is None:
         text = f"no answer within {spec.seconds:g} s"
         return Observation(spec.backend, "", RunOutcome.TIMEOUT, "timeout", text)
-    if os.WIFSIGNALED(told.status):
-        name = signal.Signals(os.WTERMSIG(told.status)).name
+    if os.WIFSIGNALED(child.status):
+        name = signal.Signals(os.WTERMSIG(child.status)).name
         return Observation(spec.backend, "", RunOutcome.KILLED, name, printed)
-    code = os.WEXITSTATUS(told.status)
+    code = os.WEXITSTATUS(child.status)
     return Observation(spec.backend, "", RunOutcome.NO_RESULT, f"exit {code}", printed)
 
 
@@ -176,8 +176,8 @@ class ForkServer:
         if line:
             return Observation.from_json(json.loads(line))
         self.errors.seek(0)
-        said = self.errors.read()[-KEPT:].decode(errors="replace").strip().rpartition("\n")[2]
-        text = torch_range.not_started(spec.backend, said, torch_range.installed())
+        error = self.errors.read()[-KEPT:].decode(errors="replace").strip().rpartition("\n")[2]
+        text = torch_range.not_started(spec.backend, error, torch_range.installed())
         return Observation(spec.backend, "", RunOutcome.NOT_SIMULABLE, "RuntimeError", text)
 
     def close(self) -> None:
@@ -225,8 +225,8 @@ def merged(one: Observation, other: Observation) -> Observation:
     good, bad = (one, other) if one.outcome is RunOutcome.OK else (other, one)
     if good.outcome is not RunOutcome.OK:
         return one
-    met = f"{bad.error}: {bad.text}".partition("\n")[0]
-    return replace(good, notes=(*good.notes, f"depends on values: another guess met {met}"))
+    problem = f"{bad.error}: {bad.text}".partition("\n")[0]
+    return replace(good, notes=(*good.notes, f"depends on values: another guess met {problem}"))
 
 
 @contextmanager

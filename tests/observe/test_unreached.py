@@ -123,7 +123,7 @@ def test_rows_and_entries_are_those_that_ran() -> None:
         exec(code, namespace)
         with pytest.raises(AttributeError):
             namespace["two"](None)  # type: ignore[operator]
-    seen = reach.seen()
+    seen = reach.fields()
     assert {14, 6} <= set(seen["reached"]["a.py"])
     assert {15, 17, 18} <= set(seen["reached"]["a.py"])
     assert {9, 11, 16, 19, 23, 24}.isdisjoint(seen["reached"]["a.py"])
@@ -141,7 +141,7 @@ def test_a_long_loop_is_not_watched_for_ever(monkeypatch: pytest.MonkeyPatch) ->
         reach = Reach(lambda code: code.co_filename, {"a.py": (4,)})
         with reaching(reach):
             namespace["f"](steps)  # type: ignore[operator]
-        assert reach.seen()["reached"].get("a.py", ()) == expected
+        assert reach.fields()["reached"].get("a.py", ()) == expected
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="coverage has a number of its own there")
@@ -155,7 +155,7 @@ def test_where_another_tracer_takes_over_nothing_is_known() -> None:
     with reaching(reach):
         measured()
     sys.settrace(before)
-    assert reach.seen() == {"reached": {}, "entered": {}}
+    assert reach.fields() == {"reached": {}, "entered": {}}
 
 
 def observation(**fields: object) -> Observation:

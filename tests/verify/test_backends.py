@@ -25,11 +25,11 @@ def test_what_is_shown_partly_is_explained() -> None:
 
 def test_simulation_and_policy_stand_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert [backend.name for backend in choice.chosen("auto")] == ["sim", "policy"]
+    assert [backend.name for backend in choice.backends_of("auto")] == ["sim", "policy"]
     assert choice.missing("cuda") == "torch sees no CUDA GPU"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert [backend.name for backend in choice.chosen("auto")] == ["cuda"]
-    assert [backend.name for backend in choice.chosen("cpu")] == ["cpu"]
+    assert [backend.name for backend in choice.backends_of("auto")] == ["cuda"]
+    assert [backend.name for backend in choice.backends_of("cpu")] == ["cpu"]
 
 
 def test_without_torch_there_is_no_back_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,7 +154,7 @@ torch.no_grad = lambda: lambda function: function
 tracer = Tracer(lambda code: code.co_filename, {"<own>"})
 with traced(tracer):
     exec(compile(text, "<own>", "exec"), {})
-print(json.dumps(tracer.seen()["<own>"]))
+print(json.dumps(tracer.parts()["<own>"]))
 """
     done = subprocess.run(
         [sys.executable, "-c", code], input=text, capture_output=True, text=True, check=False

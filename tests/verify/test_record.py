@@ -185,7 +185,7 @@ def test_rows_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> N
     with recorder:
         for _ in range(5):
             torch.ones(4)
-    seen = recorder.seen()
+    seen = recorder.fields()
     assert (len(seen["rows"]), seen["dropped"]) == (2, 3)
 
 
