@@ -49,11 +49,11 @@ class Adoption:
 
     def run(self, request: Request) -> Outcome:
         """Run, leave out what is not to be reported, and suppress the rest if that is wanted."""
-        known = self.known(request)  # errors come before work
-        outcome = self._reported(request, known)
-        return outcome if self.add_ignores is None else self._suppressed(outcome, request, known)
+        baselines = self.baselines(request)  # errors come before work
+        result = self._reported(request, baselines)
+        return result if self.add_ignores is None else self._suppressed(result, request, baselines)
 
-    def known(self, request: Request) -> Known:
+    def baselines(self, request: Request) -> Known:
         """The findings that are not reported."""
         return {} if self.no_baseline else baseline.of_run(request)
 
@@ -67,23 +67,23 @@ class Adoption:
         )
         return FINDINGS if fails and not self.exit_zero else CLEAN
 
-    def _reported(self, request: Request, known: Known) -> Outcome:
+    def _reported(self, request: Request, baselines: Known) -> Outcome:
         changes = self._changes(request)
         new = self._new_alone(changes)
         if changes is not None and not request.selection.reported.issuperset(
             request.selection.files
         ):
-            return self._with_caused(request, known, changes)
-        return new(baseline.without_known(engine.run(request), known, request))
+            return self._with_caused(request, baselines, changes)
+        return new(baseline.without_known(engine.run(request), baselines, request))
 
-    def _with_caused(self, request: Request, known: Known, changes: Changes) -> Outcome:
+    def _with_caused(self, request: Request, baselines: Known, changes: Changes) -> Outcome:
         """The outcome of the named files, with the findings that their changes cause elsewhere."""
         whole = causes.of_whole_project(request)
         named, elsewhere = causes.divided(engine.run(whole), request)
         elsewhere = causes.new_elsewhere(elsewhere, request, changes)
-        named = self._new_alone(changes)(baseline.without_known(named, known, request))
+        named = self._new_alone(changes)(baseline.without_known(named, baselines, request))
         if elsewhere.findings:
-            elsewhere = baseline.only_new(elsewhere, self.known(whole))
+            elsewhere = baseline.only_new(elsewhere, self.baselines(whole))
         return causes.joined(named, elsewhere)
 
     def _changes(self, request: Request) -> Changes | None:
@@ -104,7 +104,7 @@ class Adoption:
             return lambda outcome: outcome
         return lambda outcome: changed_lines.since(outcome, changes, revision)
 
-    def _suppressed(self, outcome: Outcome, request: Request, known: Known) -> Outcome:
+    def _suppressed(self, outcome: Outcome, request: Request, baselines: Known) -> Outcome:
         # LibCST comes with them, which nothing else here needs.
         from amplint.adoption import ignoring  # noqa: PLC0415
         from amplint.fix import writing  # noqa: PLC0415
@@ -123,10 +123,10 @@ class Adoption:
                 break
             count += len(done)
             paths |= {finding.path for finding in done}
-            outcome = self._reported(request, known)
-        said = f"suppressed {counted(count, 'finding')} in {counted(len(paths), 'file')}"
+            outcome = self._reported(request, baselines)
+        notice = f"suppressed {counted(count, 'finding')} in {counted(len(paths), 'file')}"
         return replace(
             outcome,
             problems=(*outcome.problems, *problems),
-            notices=(*outcome.notices, said),
+            notices=(*outcome.notices, notice),
         )

@@ -77,15 +77,15 @@ class Baseline:
     Args:
         file: where they are written down; the paths of the identities are relative to its
             directory, for the root of a run depends on the paths that it was given.
-        known: how many there are of each identity.
+        counts: how many there are of each identity.
     """
 
     file: Path
-    known: Mapping[Identity, int]
+    counts: Mapping[Identity, int]
 
     @property
     def total(self) -> int:
-        return sum(self.known.values())
+        return sum(self.counts.values())
 
 
 Known = Mapping[str, Baseline]  # by reported file, the baseline that it has, if it has one
@@ -96,13 +96,13 @@ def files_of(request: Request) -> dict[Path, list[str]]:
     BaselineError."""
     projects = ProjectRoots(request.settings)
     by_directory: dict[str, Path] = {}
-    found: dict[Path, list[str]] = {}
+    by_file: dict[Path, list[str]] = {}
     for path in sorted(request.selection.reported):
         directory = request.directory_of(path)
         if directory not in by_directory:
             by_directory[directory] = file_of(request, directory, projects)
-        found.setdefault(by_directory[directory], []).append(path)
-    return found
+        by_file.setdefault(by_directory[directory], []).append(path)
+    return by_file
 
 
 def file_of(request: Request, directory: str, projects: ProjectRoots) -> Path:
@@ -124,7 +124,7 @@ def file_of(request: Request, directory: str, projects: ProjectRoots) -> Path:
     bounds |= {top} if top is not None and projects.is_repository(top) else set()
     named = dict(settings.origins).get("baseline") in (COMMAND_LINE, INLINE)
     if not named and all(files.leads_out(file, bound) for bound in bounds):
-        raise BaselineError(f"{shown(file)}: lies outside of the project; name it by --baseline")
+        raise BaselineError(f"{label(file)}: lies outside of the project; name it by --baseline")
     return file
 
 
@@ -134,36 +134,36 @@ def read(file: Path) -> Baseline:
     try:
         version = msgspec.json.decode(content, type=Header).version
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise BaselineError(f"{shown(file)}: is not a baseline of amplint: {error}") from None
+        raise BaselineError(f"{label(file)}: is not a baseline of amplint: {error}") from None
     if version != FORMAT:
         raise BaselineError(
-            f"{shown(file)}: its format is {version}, and this amplint reads format {FORMAT}"
+            f"{label(file)}: its format is {version}, and this amplint reads format {FORMAT}"
             + "; a newer amplint wrote it" * (version > FORMAT)
         )
     try:
         entries = msgspec.json.decode(content, type=BaselineFile).findings
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise BaselineError(f"{shown(file)}: is damaged: {error}") from None
-    known: Counter[Identity] = Counter()
+        raise BaselineError(f"{label(file)}: is damaged: {error}") from None
+    counts: Counter[Identity] = Counter()
     for entry in entries:
         identity = Identity(entry.path, entry.code, entry.line, entry.scope)
         # A merge may leave an entry twice. The greater count is right for both sides.
-        known[identity] = max(known[identity], entry.count)
-    return Baseline(file, known)
+        counts[identity] = max(counts[identity], entry.count)
+    return Baseline(file, counts)
 
 
 def _content(file: Path) -> bytes:
     if not os.path.lexists(file):
-        raise BaselineError(f"{shown(file)}: does not exist; `amplint baseline` writes it")
+        raise BaselineError(f"{label(file)}: does not exist; `amplint baseline` writes it")
     if not file.is_file():
-        raise BaselineError(f"{shown(file)}: is not a file")
+        raise BaselineError(f"{label(file)}: is not a file")
     try:
         with file.open("rb") as stream:
             content = stream.read(MOST_BYTES + 1)
     except OSError as error:
-        raise BaselineError(f"{shown(file)}: cannot be read: {error.strerror or error}") from error
+        raise BaselineError(f"{label(file)}: cannot be read: {error.strerror or error}") from error
     if len(content) > MOST_BYTES:
-        raise BaselineError(f"{shown(file)}: is not a baseline of amplint: it is too large")
+        raise BaselineError(f"{label(file)}: is not a baseline of amplint: it is too large")
     return content
 
 
@@ -171,19 +171,19 @@ def write(baseline: Baseline) -> None:
     """Write a baseline, all at once. Raises BaselineError."""
     target = Path(os.path.realpath(baseline.file))
     try:
-        replace_file(target, document(baseline.known).encode())
+        replace_file(target, document(baseline.counts).encode())
     except OSError as error:
         reason = error.strerror or str(error)
-        raise BaselineError(f"{shown(baseline.file)}: cannot be written: {reason}") from error
+        raise BaselineError(f"{label(baseline.file)}: cannot be written: {reason}") from error
 
 
-def document(known: Mapping[Identity, int]) -> str:
+def document(counts: Mapping[Identity, int]) -> str:
     """The text of the file: an entry a line, sorted, so that diffs are short."""
     entries = (
         json.dumps(
             msgspec.to_builtins(EqualFindings(one.path, one.code, one.scope, one.line, count))
         )
-        for one, count in sorted(known.items())
+        for one, count in sorted(counts.items())
     )
     lines = ",\n".join(f"    {entry}" for entry in entries)
     listed = f"[\n{lines}\n  ]" if lines else "[]"
@@ -206,48 +206,48 @@ class Ledger:
         self.again: list[tuple[Identity, Identity]] = []  # known findings, and as they are now
         self.new: Counter[Identity] = Counter()
         self._own: dict[str, Counter[Identity]] = defaultdict(Counter)
-        for identity, count in baseline.known.items():
+        for identity, count in baseline.counts.items():
             self._own[identity.path][identity] = count
         directory = baseline.file.parent
         there = {printable(path) for path in paths}
-        gone = [p for p in self._own if p not in there and not os.path.lexists(directory / p)]
-        self._gone = total(self._own.pop(path) for path in gone)
+        missing = [p for p in self._own if p not in there and not os.path.lexists(directory / p)]
+        self._orphans = total(self._own.pop(path) for path in missing)
 
     @property
-    def found(self) -> Counter[Identity]:
+    def present(self) -> Counter[Identity]:
         """The known findings that were found so far, as they are now."""
         return Counter(now for _, now in self.again)
 
     @property
-    def left(self) -> Counter[Identity]:
+    def absent(self) -> Counter[Identity]:
         """The known findings that were not found so far."""
-        return total([*self._own.values(), self._gone])
+        return total([*self._own.values(), self._orphans])
 
     def enter(
-        self, found: Sequence[Identity], former: Sequence[Identity | None], text: Text | None
+        self, current: Sequence[Identity], former: Sequence[Identity | None], text: Text | None
     ) -> list[bool]:
         """Whether each finding of a file is a known one. A known one is entered once.
 
         Args:
-            found: the findings.
+            current: the findings.
             former: as each was known before its rule was cut out of another one, if it was.
             text: of the file.
         """
-        own = self._own[found[0].path] if found else Counter()
+        own = self._own[current[0].path] if current else Counter()
 
         def lines() -> frozenset[str]:
             return frozenset(map(shortened, lines_of(text))) if text is not None else frozenset()
 
-        result = match(found, own, lines, self._gone)
-        left = [
+        result = match(current, own, lines, self._orphans)
+        remaining = [
             (at, one)
             for at, (entry, one) in enumerate(zip(result, former, strict=True))
             if entry is None and one is not None
         ]
-        again = match([one for _, one in left], own, lines, self._gone)
-        for (at, _), entry in zip(left, again, strict=True):
+        again = match([one for _, one in remaining], own, lines, self._orphans)
+        for (at, _), entry in zip(remaining, again, strict=True):
             result[at] = entry
-        for identity, entry in zip(found, result, strict=True):
+        for identity, entry in zip(current, result, strict=True):
             if entry is None:
                 self.new[identity] += 1
             else:
@@ -284,24 +284,24 @@ class Ledgers:
         for finding in outcome.findings:
             if finding.path in self._of and finding.code != UNPARSABLE.code:
                 by_path[finding.path].append(finding)
-        known: set[int] = set()
+        known_ids: set[int] = set()
         for path, findings in sorted(by_path.items()):
             ledger = self._of[path]
-            found = list(_identities(findings, outcome, ledger.baseline.file))
-            former = list(map(_former, found, findings))
-            is_known = ledger.enter(found, former, outcome.texts.get(path))
-            known |= {id(each) for each, yes in zip(findings, is_known, strict=True) if yes}
-        if not known:
+            current = list(_identities(findings, outcome, ledger.baseline.file))
+            former = list(map(_former, current, findings))
+            is_known = ledger.enter(current, former, outcome.texts.get(path))
+            known_ids |= {id(each) for each, yes in zip(findings, is_known, strict=True) if yes}
+        if not known_ids:
             return outcome
-        new = tuple(finding for finding in outcome.findings if id(finding) not in known)
-        old = tuple(finding for finding in outcome.findings if id(finding) in known)
+        new = tuple(finding for finding in outcome.findings if id(finding) not in known_ids)
+        old = tuple(finding for finding in outcome.findings if id(finding) in known_ids)
         left_out = (*outcome.left_out, phrase(old))
         return replace(outcome, findings=new, left_out=left_out)
 
 
-def phrase(known: Sequence[Finding]) -> str:
+def phrase(findings: Sequence[Finding]) -> str:
     """The count of findings that are left out because they are known."""
-    return counted(len(known), "known finding")
+    return counted(len(findings), "known finding")
 
 
 def fixed(ledger: Ledger, outcome: Outcome, request: Request) -> Counter[Identity]:
@@ -312,9 +312,9 @@ def fixed(ledger: Ledger, outcome: Outcome, request: Request) -> Counter[Identit
     switched off, unless there is no such rule any more. That no rule has the letters of its code
     may be because the package that brings it is not installed here.
     """
-    left = ledger.left
-    if not left:  # spares the import of all rules
-        return left
+    absent = ledger.absent
+    if not absent:  # spares the import of all rules
+        return absent
     directory = ledger.baseline.file.parent
     unparsable = {f.path for f in outcome.findings if f.code == UNPARSABLE.code}
     looked_at = {
@@ -335,7 +335,7 @@ def fixed(ledger: Ledger, outcome: Outcome, request: Request) -> Counter[Identit
         can_be_found = is_on and letters_of(identity.code) in letters
         return can_be_found and (identity.path in looked_at or not os.path.lexists(file))
 
-    return Counter({identity: count for identity, count in left.items() if is_fixed(identity)})
+    return Counter({identity: count for identity, count in absent.items() if is_fixed(identity)})
 
 
 def after_fixes(first: Outcome, last: Outcome, baselines: Known) -> dict[str, Baseline]:
@@ -353,44 +353,44 @@ def after_fixes(first: Outcome, last: Outcome, baselines: Known) -> dict[str, Ba
     before = Ledgers(first.root, baselines)
     before.without_known(first)
     there = {
-        each.baseline.file: Baseline(each.baseline.file, total([each.found, each.new]))
+        each.baseline.file: Baseline(each.baseline.file, total([each.present, each.new]))
         for each in before.all
     }
     after = Ledgers(last.root, {path: there[each.file] for path, each in baselines.items()})
     after.without_known(last)
     hold: dict[Path, Baseline] = {}
     for old, now in zip(before.all, after.all, strict=True):
-        known, kept = old.found, Counter[Identity]()
+        present, survivors = old.present, Counter[Identity]()
         for entry, identity in now.again:
-            if known[entry] > 0:  # else it was a new one
-                known[entry] -= 1
-                kept[identity] += 1
-        mended = Counter((each.path, each.scope) for each in known.elements())
+            if present[entry] > 0:  # else it was a new one
+                present[entry] -= 1
+                survivors[identity] += 1
+        mended = Counter((each.path, each.scope) for each in present.elements())
         rest: Counter[Identity] = Counter()
         for identity in now.new.elements():
             if mended[identity.path, identity.scope] > 0:
                 mended[identity.path, identity.scope] -= 1
                 rest[identity] += 1
         file = old.baseline.file
-        hold[file] = Baseline(file, total([old.left, kept, rest]))
+        hold[file] = Baseline(file, total([old.absent, survivors, rest]))
     return {path: hold[each.file] for path, each in baselines.items()}
 
 
 def of_run(request: Request) -> Known:
     """The known findings, by reported file; of none where no baseline is named, and there is
     none. Raises BaselineError."""
-    found: dict[str, Baseline] = {}
+    baselines: dict[str, Baseline] = {}
     for file, paths in files_of(request).items():
         named = request.settings_of(paths[0]).baseline is not None
         if named or os.path.lexists(file):
-            found |= dict.fromkeys(paths, read(file))
-    return found
+            baselines |= dict.fromkeys(paths, read(file))
+    return baselines
 
 
-def only_new(outcome: Outcome, known: Known) -> Outcome:
+def only_new(outcome: Outcome, baselines: Known) -> Outcome:
     """The outcome without the known findings, where one that is not found may be there all the
     same: a run of a program shows some of them."""
-    return Ledgers(outcome.root, known).without_known(outcome) if known else outcome
+    return Ledgers(outcome.root, baselines).without_known(outcome) if baselines else outcome
 
 
 def new_since(outcome: Outcome, before: Outcome) -> Outcome:
@@ -398,49 +398,49 @@ def new_since(outcome: Outcome, before: Outcome) -> Outcome:
     file = outcome.root / NAME
     earlier = Ledgers(before.root, dict.fromkeys(before.files, Baseline(file, {})))
     earlier.without_known(before)
-    known = Baseline(file, total(ledger.new for ledger in earlier.all))
-    new = Ledgers(outcome.root, dict.fromkeys(outcome.files, known)).without_known(outcome)
+    baseline = Baseline(file, total(ledger.new for ledger in earlier.all))
+    new = Ledgers(outcome.root, dict.fromkeys(outcome.files, baseline)).without_known(outcome)
     return replace(outcome, findings=new.findings)
 
 
-def without_known(outcome: Outcome, known: Known, request: Request) -> Outcome:
+def without_known(outcome: Outcome, baselines: Known, request: Request) -> Outcome:
     """The outcome without the known findings; a notice says if some of them are gone."""
-    if not known:
+    if not baselines:
         return outcome
-    ledgers = Ledgers(outcome.root, known)
+    ledgers = Ledgers(outcome.root, baselines)
     new = ledgers.without_known(outcome)
     for ledger in ledgers.all:
-        if gone := fixed(ledger, outcome, request).total():
+        if drop := fixed(ledger, outcome, request).total():
             are = (
-                f"{counted(gone, 'finding')} {'is' if gone == 1 else 'are'} fixed or ignored by now"
+                f"{counted(drop, 'finding')} {'is' if drop == 1 else 'are'} fixed or ignored by now"
             )
-            name = shown(ledger.baseline.file)
+            name = label(ledger.baseline.file)
             hint = f"{name}: {are}; `amplint baseline --update` drops them"
             new = replace(new, notices=(*new.notices, hint))
     return new
 
 
-def keep_in_step(first: Outcome, last: Outcome, known: Known) -> tuple[Known, Outcome]:
+def keep_in_step(first: Outcome, last: Outcome, baselines: Known) -> tuple[Known, Outcome]:
     """Write the baselines that hold after fixes, which have made the last outcome of the first.
     Returns them, and the last outcome with a notice for each that has changed. Raises
     BaselineError."""
-    after = after_fixes(first, last, known)
-    pairs = {before.file: (before, after[path]) for path, before in known.items()}
+    after = after_fixes(first, last, baselines)
+    pairs = {before.file: (before, after[path]) for path, before in baselines.items()}
     for before, now in pairs.values():
-        if before.known != now.known:
+        if before.counts != now.counts:
             write(now)
-            gone = before.total - now.total
-            change = f", {gone} fewer" if gone else ", some on lines that were edited"
-            said = f"{shown(now.file)}: {counted(now.total, 'known finding')}{change}"
-            last = replace(last, notices=(*last.notices, said))
+            drop = before.total - now.total
+            change = f", {drop} fewer" if drop else ", some on lines that were edited"
+            notice = f"{label(now.file)}: {counted(now.total, 'known finding')}{change}"
+            last = replace(last, notices=(*last.notices, notice))
     return after, last
 
 
 def total(counters: Iterable[Counter[Identity]]) -> Counter[Identity]:
-    found: Counter[Identity] = Counter()
+    counts: Counter[Identity] = Counter()
     for each in counters:
-        found.update(+each)
-    return found
+        counts.update(+each)
+    return counts
 
 
 def _identities(findings: Iterable[Finding], outcome: Outcome, file: Path) -> Iterator[Identity]:
@@ -475,6 +475,6 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def shown(file: Path) -> str:
+def label(file: Path) -> str:
     """The file as the user would write it."""
     return seen_from(".", file)

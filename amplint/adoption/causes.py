@@ -33,12 +33,12 @@ def divided(outcome: Outcome, request: Request) -> tuple[Outcome, Outcome]:
 def new_elsewhere(elsewhere: Outcome, request: Request, changes: git.Changes) -> Outcome:
     """Of the findings in files that are not named, those that are new by the changes of the named
     ones. A file that cannot be parsed is no consequence of another one."""
-    found = tuple(each for each in elsewhere.findings if each.code != UNPARSABLE.code)
-    elsewhere = replace(elsewhere, findings=found)
+    findings = tuple(each for each in elsewhere.findings if each.code != UNPARSABLE.code)
+    elsewhere = replace(elsewhere, findings=findings)
     changed = [
         path for path in request.selection.reported if changes.has(request.selection.root / path)
     ]
-    if not found or not changed:
+    if not findings or not changed:
         return replace(elsewhere, findings=())
     before = engine.run(_before(request, changes, changed))
     return baseline.new_since(elsewhere, _only(before, frozenset(elsewhere.files)))

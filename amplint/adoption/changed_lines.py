@@ -25,14 +25,14 @@ def since(outcome: Outcome, changes: Changes, revision: str) -> Outcome:
         text = outcome.all_texts.get(path)
         return Span(*map(text.in_file, span)) if text is not None else span
 
-    kept = tuple(
+    relevant = tuple(
         finding
         for finding in outcome.findings
         if finding.code == UNPARSABLE.code or touched(finding)
     )
-    count = len(outcome.findings) - len(kept)
+    count = len(outcome.findings) - len(relevant)
     if not count:
         return outcome
     findings = "finding" if count == 1 else "findings"
     phrase = f"{count} {findings} on lines unchanged since {revision}"
-    return replace(outcome, findings=kept, left_out=(*outcome.left_out, phrase))
+    return replace(outcome, findings=relevant, left_out=(*outcome.left_out, phrase))

@@ -27,66 +27,67 @@ MOST = 100
 
 
 def match(
-    found: Sequence[Identity],
-    known: Counter[Identity],
+    identities: Sequence[Identity],
+    counts: Counter[Identity],
     lines: Callable[[], Collection[str]],
-    gone: Counter[Identity],
+    orphans: Counter[Identity],
 ) -> list[Identity | None]:
     """The known finding that each finding of a file is, None for a new one. Of equal findings, the
     first are the known ones.
 
     Args:
-        found: in the order of their places.
-        known: how many are known of each identity in this file; those that are found are taken out.
+        identities: in the order of their places.
+        counts: how many are known of each identity in this file; those that are found are taken
+            out.
         lines: returns all that stand in the file: one of these was not edited.
-        gone: the known findings in files that are no more; those that are found are taken out.
+        orphans: the known findings in files that are no more; those that are found are taken out.
     """
-    result: list[Identity | None] = [_take(known, identity) for identity in found]
-    for pair in _edited(_open(found, result), known, lines):
-        _settle(result, pair, known)
-    for key, left in ((_but_scope, known), (_but_path, gone)):
-        for pair in _equal(_open(found, result), left, key):
-            _settle(result, pair, left)
+    result: list[Identity | None] = [_take(counts, identity) for identity in identities]
+    for pair in _edited(_open(identities, result), counts, lines):
+        _settle(result, pair, counts)
+    for key, pool in ((_but_scope, counts), (_but_path, orphans)):
+        for pair in _equal(_open(identities, result), pool, key):
+            _settle(result, pair, pool)
     return result
 
 
 Pair = tuple[int, Identity]  # the number of a finding, and an identity
 
 
-def _open(found: Sequence[Identity], result: Sequence[Identity | None]) -> list[Pair]:
+def _open(identities: Sequence[Identity], result: Sequence[Identity | None]) -> list[Pair]:
     """The findings that are not known so far, by their numbers."""
-    return [(at, each) for at, each in enumerate(found) if result[at] is None]
+    return [(at, each) for at, each in enumerate(identities) if result[at] is None]
 
 
-def _take(left: Counter[Identity], identity: Identity) -> Identity | None:
-    if left[identity] <= 0:
+def _take(pool: Counter[Identity], identity: Identity) -> Identity | None:
+    if pool[identity] <= 0:
         return None
-    left[identity] -= 1
+    pool[identity] -= 1
     return identity
 
 
-def _settle(result: list[Identity | None], pair: Pair, left: Counter[Identity]) -> None:
+def _settle(result: list[Identity | None], pair: Pair, pool: Counter[Identity]) -> None:
     at, identity = pair
     if result[at] is None:
-        result[at] = _take(left, identity)
+        result[at] = _take(pool, identity)
 
 
 def _edited(
-    found: Collection[Pair], known: Counter[Identity], lines: Callable[[], Collection[str]]
+    findings: Collection[Pair], counts: Counter[Identity], lines: Callable[[], Collection[str]]
 ) -> Iterator[Pair]:
     """Findings with the known ones whose lines they may have, edited; the most similar first."""
-    if not found or not +known:
+    if not findings or not +counts:
         return
     there = lines()
-    old = [each for each in sorted(+known) if each.line not in there]
+    old = [each for each in sorted(+counts) if each.line not in there]
     by_place = _grouped(old, lambda each: (each.code, each.scope))
     words = {each: WORD.findall(each.line) for each in old}
     pairs: list[tuple[float, int, Identity]] = []
-    asked: Counter[Hashable] = Counter()
-    for at, each in found:
+    tally: Counter[Hashable] = Counter()
+    for at, each in findings:
         place = (each.code, each.scope)
-        asked[place] += 1
-        if asked[place] > MOST or place not in by_place:
+        tally[place] += 1
+        if tally[place] > MOST or place not in by_place:
             continue
         compared = difflib.SequenceMatcher(None, autojunk=False)
         compared.set_seq2(WORD.findall(each.line))
@@ -99,11 +100,11 @@ def _edited(
 
 
 def _equal(
-    found: Iterable[Pair], left: Counter[Identity], key: Callable[[Identity], Hashable]
+    findings: Iterable[Pair], pool: Counter[Identity], key: Callable[[Identity], Hashable]
 ) -> Iterator[Pair]:
     """Findings with the known ones that have the same key."""
-    others = _grouped(sorted(+left), key) if +left else {}
-    for at, each in found:
+    others = _grouped(sorted(+pool), key) if +pool else {}
+    for at, each in findings:
         for other in others.get(key(each), ()):
             yield at, other
 

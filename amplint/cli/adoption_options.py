@@ -25,13 +25,13 @@ Command = TypeVar("Command", bound=Callable[..., int])
 
 
 def groups(_: click.Context, parameter: click.Parameter, values: Iterable[str]) -> frozenset[Group]:
-    known = {group.value: group for group in Group}
+    by_value = {group.value: group for group in Group}
     words = comma_separated(_, parameter, values)
     for word in words:
-        if word not in known:
-            hint = did_you_mean(word, known) or f"; the groups are {', '.join(known)}"
+        if word not in by_value:
+            hint = did_you_mean(word, by_value) or f"; the groups are {', '.join(by_value)}"
             raise click.BadParameter(f"there is no group `{word}`{hint}", param=parameter)
-    return frozenset(known[word] for word in words)
+    return frozenset(by_value[word] for word in words)
 
 
 def baseline_options(command: Command) -> Command:
@@ -92,20 +92,20 @@ def adoption_options(command: Command) -> Command:
     return command
 
 
-def adoption_of(given: dict[str, Any]) -> Adoption:
+def adoption_of(arguments: dict[str, Any]) -> Adoption:
     """Take these options out of those given, and check them."""
     from amplint.adoption.adoption import Adoption
 
-    taken = Adoption(**{name: given.pop(name) for name in Adoption.__dataclass_fields__})
-    if taken.no_baseline and given["baseline"]:
+    adoption = Adoption(**{name: arguments.pop(name) for name in Adoption.__dataclass_fields__})
+    if adoption.no_baseline and arguments["baseline"]:
         raise click.UsageError("--baseline and --no-baseline cannot be combined")
-    if None not in taken.revisions.values():
+    if None not in adoption.revisions.values():
         raise click.UsageError("--new-since and --caused-since cannot be combined")
-    for option, value in {**taken.revisions, "--add-ignores": taken.add_ignores}.items():
-        if value is not None and STDIN in given["paths"]:
+    for option, value in {**adoption.revisions, "--add-ignores": adoption.add_ignores}.items():
+        if value is not None and STDIN in arguments["paths"]:
             raise click.UsageError(f"{option} needs files, not `-`")
-    if taken.add_ignores is None:
-        return taken
+    if adoption.add_ignores is None:
+        return adoption
     from amplint.adoption import ignoring
 
-    return replace(taken, add_ignores=ignoring.check_reason(taken.add_ignores))
+    return replace(adoption, add_ignores=ignoring.check_reason(adoption.add_ignores))

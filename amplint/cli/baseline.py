@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option(
     "--update", is_flag=True, help="Drop findings that are now fixed or ignored; add none."
 )
-def baseline(update: bool, **given: Any) -> int:
+def baseline(update: bool, **arguments: Any) -> int:
     """Record the present findings; `check` then reports only new ones.
 
     The file is `.amplint-baseline.json` beside the settings, unless the settings or --baseline name
@@ -40,33 +40,33 @@ def baseline(update: bool, **given: Any) -> int:
     Without --update, new findings are added, and findings that are now fixed or ignored are
     dropped. With --update, none is added.
     """
-    from amplint.adoption import baseline as known
+    from amplint.adoption import baseline as store
     from amplint.run import engine
     from amplint.util import progress
 
-    if STDIN in given["paths"]:
+    if STDIN in arguments["paths"]:
         raise click.UsageError("a baseline needs files, not `-`")
-    request, _ = make_request(**given)
-    before: dict[str, known.Baseline] = {}
-    for file, paths in known.files_of(request).items():
+    request, _ = make_request(**arguments)
+    before: dict[str, store.Baseline] = {}
+    for file, paths in store.files_of(request).items():
         there = os.path.lexists(file)
-        one = known.read(file) if there or update else known.Baseline(file, {})
+        one = store.read(file) if there or update else store.Baseline(file, {})
         before |= dict.fromkeys(paths, one)
-    with progress.terminal_progress(sys.stderr) as shown:
-        outcome = engine.run(replace(request, progress=shown))
+    with progress.terminal_progress(sys.stderr) as display:
+        outcome = engine.run(replace(request, progress=display))
     tell_notices(outcome.notices)
-    ledgers = known.Ledgers(outcome.root, before)
+    ledgers = store.Ledgers(outcome.root, before)
     if outcome.problems:
-        unwritten = [f"{known.shown(each.baseline.file)} was not written" for each in ledgers.all]
+        unwritten = [f"{store.label(each.baseline.file)} was not written" for each in ledgers.all]
         raise Failure("\n".join((*outcome.problems, *unwritten)))
     ledgers.without_known(outcome)
     for ledger in ledgers.all:
-        dropped = known.fixed(ledger, outcome, request)
+        dropped = store.fixed(ledger, outcome, request)
         added = Counter() if update else ledger.new
-        now = known.total([ledger.left - dropped, ledger.found, added])
+        now = store.total([ledger.absent - dropped, ledger.present, added])
         if not now and len(ledgers.all) > 1 and not os.path.lexists(ledger.baseline.file):
             continue  # of several projects, one without findings needs no file
-        settle(ledger.baseline, known.Baseline(ledger.baseline.file, now), added, dropped)
+        settle(ledger.baseline, store.Baseline(ledger.baseline.file, now), added, dropped)
     return CLEAN
 
 
@@ -74,13 +74,13 @@ def settle(
     before: Baseline, after: Baseline, added: Counter[Identity], dropped: Counter[Identity]
 ) -> None:
     """Write a baseline, unless it is as before, and say what has changed."""
-    from amplint.adoption import baseline as known
+    from amplint.adoption import baseline as store
     from amplint.util.wording import counted
 
-    name, count = known.shown(after.file), counted(after.total, "known finding")
-    if os.path.lexists(after.file) and after.known == before.known:
+    name, count = store.label(after.file), counted(after.total, "known finding")
+    if os.path.lexists(after.file) and after.counts == before.counts:
         click.echo(f"{name}: {count}, as before", err=True)
         return
-    known.write(after)
+    store.write(after)
     change = f"{added.total()} added, {dropped.total()} dropped"
     click.echo(f"{name}: {count}, {change}", err=True)

@@ -27,8 +27,8 @@ def selectors(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
 def rules(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
     from amplint.rule import registry
 
-    known = registry.all_rules()
-    return [word for rule in known for word in (rule.code, rule.name) if word.startswith(begun)]
+    all_rules = registry.all_rules()
+    return [word for rule in all_rules for word in (rule.code, rule.name) if word.startswith(begun)]
 
 
 def formats(_: click.Context, __: click.Parameter, begun: str) -> list[str]:

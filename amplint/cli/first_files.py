@@ -102,7 +102,7 @@ def settings(directory: Path) -> FileStep:
     """The settings: a table in the pyproject.toml, or else a file of their own."""
     there = SettingsHierarchy().at(slashes(str(directory))).config
     if there is not None:
-        return FileStep(SETTINGS, there, FileWay.NOTHING, directory, why=f"{shown(there)} has them")
+        return FileStep(SETTINGS, there, FileWay.NOTHING, directory, why=f"{label(there)} has them")
     file = directory / PYPROJECT
     if not file.exists():
         own = directory / OWN_FILES[-1]
@@ -137,7 +137,7 @@ def hook(top: Path, source: CloneSource | None) -> FileStep:
     if before is None:
         return by_source(FileStep(HOOK, file, FileWay.WRITE, top, text), source)
     if NAMED.search(before):
-        return FileStep(HOOK, file, FileWay.NOTHING, top, why=f"{shown(file)} has it")
+        return FileStep(HOOK, file, FileWay.NOTHING, top, why=f"{label(file)} has it")
     lines = text.partition("\n")[2]
     wide = indentation(before)
     if wide is None:
@@ -179,7 +179,7 @@ def ci(top: Path, source: CloneSource | None) -> FileStep:
     pipeline = top / PIPELINE
     for file in (*workflows, pipeline):
         if NAMED.search(content(file) or b""):
-            return FileStep(CI, file, FileWay.NOTHING, top, why=f"{shown(file)} has it")
+            return FileStep(CI, file, FileWay.NOTHING, top, why=f"{label(file)} has it")
     job = recipes.filled(recipes.GITLAB, source or recipes.UNKNOWN)
     if content(pipeline) is not None:
         why = "check first that the job fits its stages and defaults"
@@ -188,7 +188,7 @@ def ci(top: Path, source: CloneSource | None) -> FileStep:
         return by_source(FileStep(CI, pipeline, FileWay.WRITE, top, job), source)
     file = top / WORKFLOW
     if content(file) is not None:
-        return FileStep(CI, file, FileWay.NOTHING, top, why=f"{shown(file)} is there")
+        return FileStep(CI, file, FileWay.NOTHING, top, why=f"{label(file)} is there")
     if source is not None and not source.on_github:
         why = (
             "this amplint is not on GitHub, where actions have to be; any CI can run these commands"
@@ -232,6 +232,6 @@ def content(file: Path) -> bytes | None:
         return b""
 
 
-def shown(file: Path) -> str:
+def label(file: Path) -> str:
     """The file as the user would write it, in one line."""
     return printable(seen_from(".", file))

@@ -63,41 +63,41 @@ class Made:
     would_change: bool
 
 
-def make(request: Request, text: Text | None, known: Known, how: Fixing) -> Made:
+def make(request: Request, text: Text | None, baselines: Known, how: Fixing) -> Made:
     """Make the fixes, or show them, and report what is left.
 
     Args:
         request: which files, and what is to be reported of them.
         text: what came from standard input, to which the fixed text goes.
-        known: the findings that are not reported.
+        baselines: the known findings, which are not reported.
         how: see there.
     """
     from amplint.adoption import baseline
     from amplint.fix.project_fixes import fix_project, write_project
     from amplint.util import progress
 
-    with progress.terminal_progress(sys.stderr, is_on=not how.quiet) as shown:
-        fixed = fix_project(replace(request, progress=shown), how.unsafe)
+    with progress.terminal_progress(sys.stderr, is_on=not how.quiet) as display:
+        fixed = fix_project(replace(request, progress=display), how.unsafe)
     problems: tuple[str, ...] = ()
     if how.write and text is None:
         fixed, problems = write_project(request, fixed, how.unsafe)
         if fixed.after:
-            known, left = baseline.keep_in_step(fixed.first, fixed.outcome, known)
-            fixed = replace(fixed, outcome=left)
-    left = baseline.without_known(fixed.outcome, known, request)
-    left = replace(left, problems=(*left.problems, *problems))
-    fixed = replace(fixed, outcome=left)
+            baselines, outcome = baseline.keep_in_step(fixed.first, fixed.outcome, baselines)
+            fixed = replace(fixed, outcome=outcome)
+    outcome = baseline.without_known(fixed.outcome, baselines, request)
+    outcome = replace(outcome, problems=(*outcome.problems, *problems))
+    fixed = replace(fixed, outcome=outcome)
     if not how.quiet:
         tell_notices(fixed.withheld)
     if how.write and text is not None:
         write_to_stdout(fixed, text, request, how.quiet)
     elif not how.write:
         preview(fixed, request, how.quiet, how.unsafe, how.writes)
-        return Made(left, would_change=bool(fixed.after))
+        return Made(outcome, would_change=bool(fixed.after))
     else:
-        show(left, request, how.outputs, how.quiet, how.order)
+        show(outcome, request, how.outputs, how.quiet, how.order)
         if not how.quiet:
-            made = f"fixed {counts(fixed)}"
-            verdict = made if fixed.after else nothing(fixed, how.unsafe, problems)
+            summary = f"fixed {counts(fixed)}"
+            verdict = summary if fixed.after else nothing(fixed, how.unsafe, problems)
             click.echo(verdict + ("" if how.unsafe else of_unsafe(fixed)), err=True)
-    return Made(left, would_change=False)
+    return Made(outcome, would_change=False)

@@ -37,29 +37,29 @@ def init(directory: str, yes: bool, address: str | None) -> int:
     Without a terminal and without --yes, nothing is written. Status 1: something is left to do.
     """
     from amplint.cli import first_files, own_source
-    from amplint.cli.first_files import FileWay, shown
+    from amplint.cli.first_files import FileWay, label
     from amplint.project import discover
 
     source = own_source.find() if address is None else named(address)
     root = discover.root_of(directory)
     asks = not yes and sys.stdin.isatty()
-    left, problems = 0, list[str]()
+    remaining, problems = 0, list[str]()
     for step in first_files.steps(root, source):
-        click.echo(printable_lines(told(step, done=yes)))
+        click.echo(printable_lines(description(step, done=yes)))
         if step.way is FileWay.NOTHING:
             continue
         if step.way is FileWay.BY_HAND or not (yes or asks):
-            left += 1
-        elif yes or click.confirm(f"{step.way.value} {shown(step.file)}?", True):
+            remaining += 1
+        elif yes or click.confirm(f"{step.way.value} {label(step.file)}?", True):
             problems += write(step)
     tell(problems)
-    if left and not (yes or asks):
+    if remaining and not (yes or asks):
         tell_notices(["nothing was written: there is no terminal to ask on, and no --yes"])
     if problems:
         return FAILED
     if yes or asks:
         click.echo("next: `amplint check`; `amplint baseline` first, if there are many findings")
-    return FINDINGS if left else CLEAN
+    return FINDINGS if remaining else CLEAN
 
 
 def named(address: str) -> CloneSource:
@@ -77,11 +77,11 @@ def named(address: str) -> CloneSource:
     return source
 
 
-def told(step: FileStep, done: bool) -> str:
+def description(step: FileStep, done: bool) -> str:
     """The sentence on what is done to a file, and the lines."""
-    from amplint.cli.first_files import FileWay, shown
+    from amplint.cli.first_files import FileWay, label
 
-    file, lines = shown(step.file), indent(step.text.strip("\n"), "    ")
+    file, lines = label(step.file), indent(step.text.strip("\n"), "    ")
     if step.way is FileWay.NOTHING:
         return f"{step.purpose}: nothing to do: {step.why}"
     if step.way is FileWay.BY_HAND:
@@ -92,10 +92,10 @@ def told(step: FileStep, done: bool) -> str:
 
 def write(step: FileStep) -> list[str]:
     """Write a file; what is wrong, if anything is."""
-    from amplint.cli.first_files import FileWay, shown
+    from amplint.cli.first_files import FileWay, label
     from amplint.util import files, replacing
 
-    name = shown(step.file)
+    name = label(step.file)
     if files.leads_out(step.file, step.home):
         return [f"{name}: a link leads out of the project"]
     try:

@@ -46,19 +46,19 @@ def explain(place: str, rule: Rule | None, every: bool) -> None:
     row = row_in(reading.text(path), *numbers)
     if row is None:
         raise Failure(f"{place}: the file has no such line")
-    seen = inspect(request, reading, path, row, [rule] if rule is not None else [])
-    shown = partial(path_from, Path.cwd(), root)
-    click.echo(page.render(seen, reading, shown, every or rule is not None), nl=False)
+    inspection = inspect(request, reading, path, row, [rule] if rule is not None else [])
+    readable = partial(path_from, Path.cwd(), root)
+    click.echo(page.render(inspection, reading, readable, every or rule is not None), nl=False)
 
 
 def split(place: str) -> tuple[str, int] | tuple[str, int, int]:
     """The file, then the cell and the line, or the line. A place of a report is taken as it is
     printed there: its column says nothing of the line. Raises click.UsageError."""
-    found = PLACE.fullmatch(place)
-    if found is None:
+    match = PLACE.fullmatch(place)
+    if match is None:
         raise click.UsageError(f"--at {place!r} is not of the form FILE:LINE")
-    file, cell = found["file"], found["cell"]
-    numbers = found["numbers"][1:].split(":")
+    file, cell = match["file"], match["cell"]
+    numbers = match["numbers"][1:].split(":")
     while len(numbers) > 1 and cell is None and os.path.exists(f"{file}:{numbers[0]}"):  # noqa: PTH110  (never raises)
         file = f"{file}:{numbers.pop(0)}"
     if cell is not None:

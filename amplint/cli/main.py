@@ -224,7 +224,7 @@ def check(
     statistics: bool,
     jobs: int | None,
     timeout: float | None,
-    **given: Any,
+    **arguments: Any,
 ) -> int:
     """Report the mistakes in files and directories.
 
@@ -238,10 +238,10 @@ def check(
     from amplint.util import progress
 
     outputs = outputs_of(formats, output_file, statistics)
-    adoption = adoption_of(given)
+    adoption = adoption_of(arguments)
     limits = {"--add-ignores": adoption.add_ignores, "--timeout": timeout}
     reports = {"--format": formats, "--output-file": output_file, "--statistics": statistics}
-    from_stdin = STDIN in given["paths"]
+    from_stdin = STDIN in arguments["paths"]
     if write or diff:
         refuse_with("--fix and --diff", {**adoption.revisions, **limits})
         if diff or from_stdin:  # what goes to standard output is no report
@@ -251,8 +251,8 @@ def check(
         refuse_with("--watch", {**others, **limits, **reports, "`-`": from_stdin})
         from amplint.cli import watching
 
-        return watching.RepeatedCheck(adoption, given, jobs, quiet, sort).run()
-    request, text = make_request(**given)
+        return watching.RepeatedCheck(adoption, arguments, jobs, quiet, sort).run()
+    request, text = make_request(**arguments)
     if adoption.show_settings:
         from amplint.cli import settings
 
@@ -261,17 +261,17 @@ def check(
         from amplint.cli import fixing
 
         how = fixing.Fixing(not diff, unsafe, quiet, "--fix", outputs, sort)
-        known = adoption.known(request)
-        made = fixing.make(replace(request, jobs=jobs), text, known, how)
+        baselines = adoption.baselines(request)
+        result = fixing.make(replace(request, jobs=jobs), text, baselines, how)
         if not diff:
-            return adoption.status(made.outcome)
-        if made.outcome.problems:
+            return adoption.status(result.outcome)
+        if result.outcome.problems:
             return FAILED
-        return FINDINGS if made.would_change and not adoption.exit_zero else CLEAN
-    with time_limit(timeout), progress.terminal_progress(sys.stderr, is_on=not quiet) as shown:
-        request = replace(request, progress=shown, jobs=jobs)
+        return FINDINGS if result.would_change and not adoption.exit_zero else CLEAN
+    with time_limit(timeout), progress.terminal_progress(sys.stderr, is_on=not quiet) as display:
+        request = replace(request, progress=display, jobs=jobs)
         outcome = adoption.run(request)
-    show(outcome, request, outputs, quiet, sort, paths=given["paths"])
+    show(outcome, request, outputs, quiet, sort, paths=arguments["paths"])
     return adoption.status(outcome)
 
 
@@ -288,7 +288,7 @@ def check(
 @click.option("--quiet", "-q", is_flag=True, help="Print only findings and errors.")
 @program_options
 def fix(
-    write: bool, unsafe: bool, verify: bool, no_baseline: bool, quiet: bool, **given: Any
+    write: bool, unsafe: bool, verify: bool, no_baseline: bool, quiet: bool, **arguments: Any
 ) -> int:
     """Show the safe fixes as a diff, or --apply them.
 
@@ -300,23 +300,23 @@ def fix(
     from amplint.adoption import baseline
     from amplint.cli import fixing
 
-    program = {name: given.pop(name) for name in PROGRAM}
+    program = {name: arguments.pop(name) for name in PROGRAM}
     if verify and not write:
         raise click.UsageError("--verify needs --apply; to see verdicts, use `amplint verify`")
     if not verify and any(program[name] for name in ("entry", "script", "pytest")):
         raise click.UsageError("--entry, --script and --pytest need --verify")
-    request, text = make_request(**given)
-    known = {} if no_baseline else baseline.of_run(request)
+    request, text = make_request(**arguments)
+    baselines = {} if no_baseline else baseline.of_run(request)
     if verify:
         from amplint_verify import projects
 
         options = projects.options(request, unsafe=unsafe, arguments=behind(), **program)
-        return projects.fix(request, options, known)
+        return projects.fix(request, options, baselines)
     # A text from standard input is nobody's file: its fixed form is what is asked for.
     writes = write or text is not None
     how = fixing.Fixing(writes, unsafe, quiet, "--apply")
-    made = fixing.make(request, text, known, how)
-    return made.outcome.status or (FINDINGS if made.would_change else CLEAN)
+    result = fixing.make(request, text, baselines, how)
+    return result.outcome.status or (FINDINGS if result.would_change else CLEAN)
 
 
 @cli.command()
@@ -337,11 +337,11 @@ def clean(paths: tuple[str, ...]) -> int:
             deleted = cache.Cache(directory).clean()
         except OSError as error:
             raise Failure(f"{directory}: cannot be deleted: {error.strerror or error}") from error
-        said = f"deleted {directory}" if deleted else f"there is no {cache.NAME} in {root}"
-        click.echo(said, err=True)
-        if left := replacing.delete(replacing.left_below(root)):
+        message = f"deleted {directory}" if deleted else f"there is no {cache.NAME} in {root}"
+        click.echo(message, err=True)
+        if count := replacing.delete(replacing.left_below(root)):
             click.echo(
-                f"deleted {left} file{'s' * (left != 1)} left by a fix that was killed", err=True
+                f"deleted {count} file{'s' * (count != 1)} left by a fix that was killed", err=True
             )
     return CLEAN
 
@@ -418,20 +418,20 @@ def explain(
     if word in GLOSSARY and place is None and format_ is None:
         click.echo(click.wrap_text(f"{word}: {GLOSSARY[word]}", 80))
         return CLEAN
-    known = registry.all_rules()
+    all_rules = registry.all_rules()
     try:
-        found = registry.find(rule, known) if rule is not None else None
+        match = registry.find(rule, all_rules) if rule is not None else None
     except registry.UnknownRuleError as error:
         raise Failure(str(error)) from error
     if place is not None:
         from amplint.cli import line
 
-        line.explain(place, found, every)
+        line.explain(place, match, every)
         return CLEAN
-    if found is None:
-        click.echo(rule_list.pages(known, format_ or "text"))
+    if match is None:
+        click.echo(rule_list.pages(all_rules, format_ or "text"))
     else:
-        click.echo(rule_list.page(found, format_ or "text"))
+        click.echo(rule_list.page(match, format_ or "text"))
     return CLEAN
 
 
@@ -442,8 +442,8 @@ def rules(format_: str) -> int:
     from amplint.output import rule_list
     from amplint.rule import registry
 
-    known = registry.all_rules()
-    click.echo(rule_list.pages(known, "json") if format_ == "json" else rule_list.lines(known))
+    rules = registry.all_rules()
+    click.echo(rule_list.pages(rules, "json") if format_ == "json" else rule_list.lines(rules))
     return CLEAN
 
 
@@ -463,11 +463,11 @@ def new(code: str, name: str, package: str | None) -> int:
     from amplint.rule import registry
 
     try:
-        known = registry.all_rules()
+        all_rules = registry.all_rules()
         if package is not None:
-            files = new_rule.create_package(Path.cwd(), package, code, name, known)
+            files = new_rule.create_package(Path.cwd(), package, code, name, all_rules)
         else:
-            files = new_rule.create(Path.cwd(), code, name, known)
+            files = new_rule.create(Path.cwd(), code, name, all_rules)
     except new_rule.ScaffoldError as error:
         raise Failure(str(error)) from error
     for file in files:

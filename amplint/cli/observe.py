@@ -51,7 +51,7 @@ def observe(
     save: bool,
     quiet: bool,
     no_baseline: bool,
-    **given: Any,
+    **arguments: Any,
 ) -> int:
     """Run a program once, and report the mistakes that it shows.
 
@@ -67,7 +67,7 @@ def observe(
 
     Exit status: like that of `check`; also 2 if the program does not finish.
     """
-    program = {name: given.pop(name) for name in PROGRAM}
+    program = {name: arguments.pop(name) for name in PROGRAM}
     outputs = outputs_of(formats, output_file, statistics=False)
     if importlib.util.find_spec("torch") is None:
         raise Failure(f"observe needs torch: {HOW_TO_GET_TORCH}")
@@ -77,43 +77,43 @@ def observe(
     from amplint_verify.compare.lab import NotStartedError
     from amplint_verify.observing import project, timeline_page
 
-    request, text = make_request(**given)
+    request, text = make_request(**arguments)
     if text is not None:
         raise click.UsageError("standard input is not a project that can be run")
     options = projects.options(request, unsafe=False, arguments=behind(), **program)
     if request.selection.problems:
         raise Failure("; ".join(request.selection.problems))
-    known = {} if no_baseline else baseline.of_run(request)
+    baselines = {} if no_baseline else baseline.of_run(request)
     if not quiet:
-        said = f"amplint: runs `{options.program}` in a copy of {request.selection.root}"
-        click.echo(f"{said}\n{projects.warning(options)}", err=True)
+        announcement = f"amplint: runs `{options.program}` in a copy of {request.selection.root}"
+        click.echo(f"{announcement}\n{projects.warning(options)}", err=True)
     try:
         has_page = any(output.format == "html" for output in outputs)
-        found = project.observed(request, options, has_page, save)
+        run = project.observed(request, options, has_page, save)
     except OSError as error:
         raise Failure(f"the project cannot be copied: {error}") from error
     except NotStartedError as error:
         raise Failure(str(error)) from error
-    outcome = baseline.only_new(found.outcome, known)
+    outcome = baseline.only_new(run.outcome, baselines)
     if save:
-        outcome = saved(outcome, request, found)
-    lead = timeline_page.lead(found.observation)
+        outcome = saved(outcome, request, run)
+    lead = timeline_page.lead(run.observation)
     console.show(outcome, request, outputs, quiet, sort, lead=lead)
     return outcome.status
 
 
-def saved(outcome: Outcome, request: Request, found: ObservedRun) -> Outcome:
+def saved(outcome: Outcome, request: Request, run: ObservedRun) -> Outcome:
     """The outcome, with a remark on the files that were written, or why they were not."""
     from amplint.project.observations import FILE, UnusableError
     from amplint.util.wording import counted
     from amplint_verify.observing import saving
 
-    if not found.functions:
+    if not run.functions:
         return replace(outcome, notices=(*outcome.notices, "the run showed nothing to save"))
     try:
-        files = saving.save(request, found.functions, outcome.all_texts)
+        files = saving.save(request, run.functions, outcome.all_texts)
     except (OSError, UnusableError) as error:
         return replace(outcome, problems=(*outcome.problems, f"{FILE} was not written: {error}"))
-    of = f"what was seen of {counted(len(found.functions), 'function')}"
+    of = f"what was seen of {counted(len(run.functions), 'function')}"
     names = " and ".join(seen_from(".", each) for each in files)
     return replace(outcome, notices=(*outcome.notices, f"{of} is in {names}"))

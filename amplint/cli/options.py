@@ -136,8 +136,8 @@ def toml(text: str, parameter: click.Parameter) -> dict[str, object]:
     try:
         return loads(text)
     except (ValueError, RecursionError) as error:
-        said = f"{text!r} is neither a file nor a setting in TOML: {error}"
-        raise click.BadParameter(f"{said}; put text in quotes", param=parameter) from error
+        message = f"{text!r} is neither a file nor a setting in TOML: {error}"
+        raise click.BadParameter(f"{message}; put text in quotes", param=parameter) from error
 
 
 def format_and_file(
@@ -148,8 +148,8 @@ def format_and_file(
     for value in values:
         name, colon, file = value.partition(":")
         if name not in FORMATS:
-            known = ", ".join(map(repr, FORMATS))
-            raise click.BadParameter(f"{name!r} is not one of {known}.", param=parameter)
+            choices = ", ".join(map(repr, FORMATS))
+            raise click.BadParameter(f"{name!r} is not one of {choices}.", param=parameter)
         if colon and not file:
             raise click.BadParameter(f"{value!r} names no file after the colon.", param=parameter)
         outputs.append(Output(name, Path(file) if file else None))
@@ -428,7 +428,7 @@ def make_request(
     from amplint.run.request import Request
     from amplint.util import replacing
 
-    known = registry.AllRules()
+    rules = registry.AllRules()
     from_stdin = STDIN in paths
     if from_stdin and len(paths) > 1:
         raise click.UsageError(
@@ -438,22 +438,22 @@ def make_request(
         raise click.UsageError("--stdin-filename needs `-` as the path")
     if not from_stdin:
         project, settings = files_and_settings(paths, force_exclude, config, **options)
-        kept = None if no_cache else cache.Cache(project.root / cache.NAME)
-        replacing.delete(project.left)
-        if kept is not None:
-            kept.sweep()
-        return Request(project, settings, known, cache=kept), None
+        store = None if no_cache else cache.Cache(project.root / cache.NAME)
+        replacing.delete(project.leftovers)
+        if store is not None:
+            store.sweep()
+        return Request(project, settings, rules, cache=store), None
 
     text = text_of_stdin(stdin_filename)
     paths = (stdin_filename,) if stdin_filename else ()
     settings = hierarchy(paths, config, options)
     if stdin_filename is None:
-        project, kept = discover.lone_text(STDIN), None
+        project, store = discover.lone_text(STDIN), None
     else:
         project = discover.select(paths, settings, force_exclude, text_is_given=True)
-        kept = None if no_cache else cache.Cache(project.root / cache.NAME)
+        store = None if no_cache else cache.Cache(project.root / cache.NAME)
     overlays = dict.fromkeys(project.reported, text.written(text.text))
-    return Request(project, settings, known, overlays, kept), text
+    return Request(project, settings, rules, overlays, store), text
 
 
 def files_and_settings(
@@ -473,12 +473,12 @@ def hierarchy(
 ) -> SettingsHierarchy:
     from amplint.project.settings_hierarchy import SettingsHierarchy
 
-    given = {
+    settings = {
         key.replace("_", "-"): value
         for key, value in options.items()
         if value or value is False  # `--no-preview` over `preview = true`
     }
-    return SettingsHierarchy(given, config.file, starting_point(paths), config.settings)
+    return SettingsHierarchy(settings, config.file, starting_point(paths), config.settings)
 
 
 def starting_point(paths: Sequence[str]) -> Path:

@@ -91,8 +91,8 @@ class CloneSource:
     @property
     def on_github(self) -> str:
         """Its owner and name on GitHub; empty where it is elsewhere."""
-        found = ON_GITHUB.fullmatch(self.address)
-        return found[1] if found else ""
+        match = ON_GITHUB.fullmatch(self.address)
+        return match[1] if match else ""
 
     @property
     def is_plain(self) -> bool:

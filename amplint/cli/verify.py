@@ -76,7 +76,7 @@ def verify(
     bench: bool,
     batch_sizes: tuple[int, ...],
     format_: str,
-    **given: Any,
+    **arguments: Any,
 ) -> int:
     """Run programs before and after their fixes, and compare both.
 
@@ -96,12 +96,12 @@ def verify(
     Exit status: 0 every fix is good, 1 one differs or crashes, 2 amplint could not do its work, 3
     one is inconclusive or not-executed.
     """
-    program = {name: given.pop(name) for name in PROGRAM}
+    program = {name: arguments.pop(name) for name in PROGRAM}
     named = any(program[name] is not None for name in ("entry", "script", "pytest"))
     has_torch = importlib.util.find_spec("torch") is not None
-    asked = rules or self_test or named or bench or batch_sizes or directory or format_ != "text"
-    if not asked and all(program[name] in (None, ()) for name in OF_A_PROGRAM):
-        return print_offer(given, has_torch)
+    task = rules or self_test or named or bench or batch_sizes or directory or format_ != "text"
+    if not task and all(program[name] in (None, ()) for name in OF_A_PROGRAM):
+        return print_offer(arguments, has_torch)
     if (rules or self_test) + named != 1:
         raise click.UsageError(
             "say what to run: --rules, --self-test, or one of --entry, --script and --pytest"
@@ -114,34 +114,34 @@ def verify(
         raise click.UsageError("--bench needs --rules, --entry or --script")
     sizes = (batch_sizes or SIZES) if bench else None
     if not named:
-        codes = given["paths"] if rules else None
+        codes = arguments["paths"] if rules else None
         where = backends_of(program["backend"])
         return verify_harness(codes, self_test, where, format_, directory, sizes)
     if format_ == "markdown":
         raise click.UsageError("--format markdown needs --rules")
     from amplint_verify import projects
 
-    request, text = make_request(**given)
+    request, text = make_request(**arguments)
     if text is not None:
         raise click.UsageError("standard input is not a project that can be run")
     options = projects.options(request, unsafe=unsafe, sizes=sizes, arguments=behind(), **program)
     return projects.verify(request, options, format_, directory)
 
 
-def print_offer(given: dict[str, Any], has_torch: bool) -> int:
+def print_offer(arguments: dict[str, Any], has_torch: bool) -> int:
     """Print what could be verified on this project."""
     from amplint.output import console
     from amplint.run import engine
     from amplint.run.linking import LiveLinker
     from amplint_verify import offer
 
-    request, text = make_request(**given)
+    request, text = make_request(**arguments)
     if text is not None:
         raise click.UsageError("standard input is not a project that can be run")
     linker = LiveLinker()
     outcome = engine.run(replace(request, linker=linker))
     console.tell(outcome.problems)
-    click.echo(offer.text(outcome, linker.inference, given["paths"], has_torch))
+    click.echo(offer.text(outcome, linker.inference, arguments["paths"], has_torch))
     return console.FAILED if outcome.problems else console.CLEAN
 
 
@@ -155,8 +155,8 @@ def backends_of(names: Sequence[str]) -> tuple[Any, ...]:
         reason = choice.missing(name) if name != AUTO else None
         if reason:
             raise Failure(f"the back end {name} is not available here: {reason}")
-    found = (backend.name for name in names for backend in choice.backends_of(name))
-    return tuple(BACKENDS[name] for name in dict.fromkeys(found))
+    backend_names = (backend.name for name in names for backend in choice.backends_of(name))
+    return tuple(BACKENDS[name] for name in dict.fromkeys(backend_names))
 
 
 def verify_harness(
@@ -196,8 +196,8 @@ def verify_harness(
 
     if directory is not None:  # before minutes of running
         page.make(directory)
-    asked = None if sizes is None else subjects
-    checked = harness.run(rules, self_test, where, asked, sizes or ())
+    bench_subjects = None if sizes is None else subjects
+    checked = harness.run(rules, self_test, where, bench_subjects, sizes or ())
     formats = {"text": harness.as_text, "markdown": harness.as_markdown}
     if format_ == "json":
         click.echo(json.dumps(harness.as_json(checked), indent=1))

@@ -58,9 +58,9 @@ class WatchedState:
     failure: str = ""
 
 
-def state_of(given: Mapping[str, Any]) -> WatchedState:
+def state_of(arguments: Mapping[str, Any]) -> WatchedState:
     """The state that the arguments of the command line lead to now."""
-    named = {key: value for key, value in given.items() if key not in OF_A_RUN}
+    named = {key: value for key, value in arguments.items() if key not in OF_A_RUN}
     try:
         selection, settings = files_and_settings(**named)
         request = Request(selection, settings, ())
@@ -80,10 +80,10 @@ def state_of(given: Mapping[str, Any]) -> WatchedState:
 
 def stamp(path: str) -> Stamp:
     try:
-        found = os.stat(path)  # noqa: PTH116  (thousands of them, each time)
+        status = os.stat(path)  # noqa: PTH116  (thousands of them, each time)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size
 
 
 def changed(before: WatchedState, after: WatchedState) -> str:
@@ -94,8 +94,8 @@ def changed(before: WatchedState, after: WatchedState) -> str:
         for path in paths
         if before.files.get(path) != after.files.get(path) and not (before.failure or after.failure)
     )
-    shown = ", ".join(names[:MOST_NAMES]) or "the settings"
-    return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
+    text = ", ".join(names[:MOST_NAMES]) or "the settings"
+    return f"{text} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else text
 
 
 pause = time.sleep
@@ -107,14 +107,14 @@ class RepeatedCheck:
 
     Args:
         adoption: which findings are reported.
-        given: the other arguments of the command line, for `make_request`.
+        arguments: the other arguments of the command line, for `make_request`.
         jobs: how many processes may work on it.
         quiet: whether counts and remarks are left out.
         order: of the findings.
     """
 
     adoption: Adoption
-    given: dict[str, Any]
+    arguments: dict[str, Any]
     jobs: int | None
     quiet: bool
     order: str | None
@@ -124,7 +124,7 @@ class RepeatedCheck:
     def run(self) -> int:
         """Check until somebody ends it; the status is 0 then, whatever was found last."""
         try:
-            state, why = state_of(self.given), ""
+            state, why = state_of(self.arguments), ""
             for number in range(1, sys.maxsize):
                 self._check(why)
                 if number % ROUNDS == 0:
@@ -141,11 +141,11 @@ class RepeatedCheck:
         while now == before:
             pause(max(EVERY, cost * SHARE))
             begun = time.process_time()
-            now = state_of(self.given)
+            now = state_of(self.arguments)
             cost = time.process_time() - begun
         while True:
             pause(STILL)
-            last, now = now, state_of(self.given)
+            last, now = now, state_of(self.arguments)
             if last == now:
                 return now
 
@@ -156,9 +156,9 @@ class RepeatedCheck:
             why: what has changed; empty at first.
         """
         try:
-            request, _ = make_request(**self.given)
-            with progress.terminal_progress(sys.stderr, is_on=not self.quiet) as shown:
-                request = replace(request, progress=shown, jobs=self.jobs)
+            request, _ = make_request(**self.arguments)
+            with progress.terminal_progress(sys.stderr, is_on=not self.quiet) as display:
+                request = replace(request, progress=display, jobs=self.jobs)
                 outcome = self.adoption.run(self._with_memory(request))
         except Failure as error:
             if not why:  # of the first round: it may be an option, which never changes

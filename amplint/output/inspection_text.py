@@ -139,14 +139,14 @@ def of_verdicts(verdicts: Sequence[RuleVerdict], where: Where, every: bool) -> I
 def distance(verdict: RuleVerdict) -> tuple[object, ...]:
     """How far a rule was from a finding: a rule on calls of this name is nearer than one on any
     call, and one that asked more is nearer. That one condition is lacking is one answer."""
-    return not verdict.is_named, len(verdict.lacking) > 1, -max(len(verdict.asked), 1)
+    return not verdict.is_named, len(verdict.lacking) > 1, -max(len(verdict.answers), 1)
 
 
 def obstacle(verdict: RuleVerdict, where: Where) -> str:
     """The reason why a rule that is silent has found nothing."""
     if verdict.lacking:
         return verdict.lacking[-1]
-    return sentence(verdict.asked[-1], where) if verdict.asked else "it looks at nothing here"
+    return sentence(verdict.answers[-1], where) if verdict.answers else "it looks at nothing here"
 
 
 def of_verdict(verdict: RuleVerdict, where: Where) -> Iterator[str]:
@@ -159,7 +159,7 @@ def of_verdict(verdict: RuleVerdict, where: Where) -> Iterator[str]:
     if not verdict.is_silent:
         return
     about = f" about `{verdict.about}`" * bool(verdict.about)
-    texts = (*verdict.lacking, *(sentence(question, where) for question in verdict.asked))
+    texts = (*verdict.lacking, *(sentence(answer, where) for answer in verdict.answers))
     yield f"{head(verdict)}: silent{about}" if texts else f"{head(verdict)}: looks at nothing here"
     yield from (f"    {each}" for each in texts)
 

@@ -149,13 +149,13 @@ class Settings:
     def rules(self, rules: Iterable[AnyClaim]) -> tuple[AnyClaim, ...]:
         """Those of the rules that hold for the torch that has to do, and are not in preview unless
         these settings ask for such rules."""
-        chosen = (rule for rule in rules if self.preview or not rule.preview)
+        eligible = (rule for rule in rules if self.preview or not rule.preview)
         floor = self.torch_floor
         if self.target_torch is not None:
-            return for_torch(chosen, self.target_torch, self.target_torch)
+            return for_torch(eligible, self.target_torch, self.target_torch)
         if floor is None or floor.version == ANY:
-            return for_torch(chosen, None, None)
-        return for_torch(chosen, floor.version, floor.pinned or None)
+            return for_torch(eligible, None, None)
+        return for_torch(eligible, floor.version, floor.pinned or None)
 
     def selects(self, names: Sequence[RuleName], group: Group) -> bool:
         """Whether findings of this kind are reported.
@@ -164,12 +164,12 @@ class Settings:
         only by its own code or name. The first of several names is the own one; by the others, a
         finding was named before its rule was cut out of another one.
         """
-        wanted = (*self.select, *self.extend_select)
+        selectors = (*self.select, *self.extend_select)
         own = names[:1]
         # A file that was not looked at must not pass for a clean one.
-        if own[0].code == UNREADABLE or strength(wanted, own, group) == EXACT:
+        if own[0].code == UNREADABLE or strength(selectors, own, group) == EXACT:
             return strength(self.ignore, own, group) < EXACT
-        return strength(wanted, names, group) > strength(self.ignore, names, group)
+        return strength(selectors, names, group) > strength(self.ignore, names, group)
 
     def selects_finding(self, finding: Finding) -> bool:
         return self.selects(finding.names, finding.group)
@@ -256,15 +256,15 @@ EXACT = 2
 
 def strength(selectors: Iterable[str], names: Sequence[RuleName], group: Group) -> int:
     """How strongly selectors speak of a rule: EXACT by code or name, 1 by a wider one, else 0."""
-    found = 0
+    level = 0
     for selector in selectors:
         if any(selector in name for name in names):
             return EXACT
         if selector in ("ALL", group.value) or any(
             selector in beginnings(name.code) for name in names
         ):
-            found = 1
-    return found
+            level = 1
+    return level
 
 
 def check_selectors(settings: Settings, rules: Sequence[Declaration]) -> None:
@@ -274,10 +274,10 @@ def check_selectors(settings: Settings, rules: Sequence[Declaration]) -> None:
     off = {} if settings.preview else {w: r for r in rules if r.preview for w in (r.code, r.name)}
     origins = dict(settings.origins)
     for key in ("select", "ignore", "extend-select"):
-        chosen: tuple[str, ...] = getattr(settings, key.replace("-", "_"))
+        selectors: tuple[str, ...] = getattr(settings, key.replace("-", "_"))
         where = f"{origins.get(key, 'the settings')}: `{key}`"
-        check_words(chosen, where, words)
-        for item in chosen:
+        check_words(selectors, where, words)
+        for item in selectors:
             if item in off and key != "ignore":
                 raise ConfigError(f"{where}: `{item}` is in preview: it needs {PREVIEW}")
     origin = f"{origins.get('per-file-ignores', 'the settings')}: `per-file-ignores`"
@@ -285,8 +285,8 @@ def check_selectors(settings: Settings, rules: Sequence[Declaration]) -> None:
         check_words(codes, f"{origin}, {pattern!r}", words)
 
 
-def check_words(chosen: Iterable[str], where: str, words: frozenset[str]) -> None:
-    for item in chosen:
+def check_words(selectors: Iterable[str], where: str, words: frozenset[str]) -> None:
+    for item in selectors:
         if item not in words:
             raise ConfigError(f"{where}: there is no rule `{item}`{did_you_mean(item, words)}")
 
@@ -322,10 +322,10 @@ def written_in(file: Path) -> WrittenSettings:
 def chain(file: Path) -> Iterator[tuple[Path, dict[str, object]]]:
     """A file and those that it extends, the nearest first, each with its settings but `extend`.
     Raises ConfigError for one that cannot be read, and for a cycle."""
-    seen: list[str] = []
+    paths: list[str] = []
     named_by = ""
     while True:
-        seen.append(os.path.realpath(file))
+        paths.append(os.path.realpath(file))
         table = table_of(file)
         if table is None:
             raise ConfigError(f"{named_by}{file}: there is no [tool.amplint] in it")
@@ -337,7 +337,7 @@ def chain(file: Path) -> Iterator[tuple[Path, dict[str, object]]]:
         named_by = f"{where}: "
         # As it would be written by hand: `..` is taken back, links are kept.
         file = Path(os.path.abspath(file.parent / file_name(extended, where)))  # noqa: PTH100
-        if os.path.realpath(file) in seen:
+        if os.path.realpath(file) in paths:
             raise ConfigError(f"{where}: {file} extends itself")
         if not os.path.exists(file):  # noqa: PTH110  (never raises)
             raise ConfigError(f"{where}: {file}: there is no such file")
@@ -389,36 +389,36 @@ def parse(table: Mapping[str, object], origin: str, directory: Path) -> dict[str
         origin: where they stand, for errors.
         directory: the one that paths of files are relative to.
     """
-    given: dict[str, object] = {}
+    settings: dict[str, object] = {}
     for key, value in table.items():
         where = f"{origin}: `{key}`"
         if key in ("select", "ignore", "extend-select"):
-            given[key.replace("-", "_")] = strings(value, where)
+            settings[key.replace("-", "_")] = strings(value, where)
         elif key == "preview":
-            given["preview"] = true_or_false(value, where)
+            settings["preview"] = true_or_false(value, where)
         elif key in ("exclude", "extend-exclude"):
-            given[key.replace("-", "_")] = patterns(value, where)
+            settings[key.replace("-", "_")] = patterns(value, where)
         elif key == "roots":
-            given["roots"] = directories(value, where)
+            settings["roots"] = directories(value, where)
         elif key == "per-file-ignores":
-            given["per_file_ignores"] = per_file_ignores(value, where)
+            settings["per_file_ignores"] = per_file_ignores(value, where)
         elif key == "target-torch":
-            given["target_torch"] = torch_version(value, where)
+            settings["target_torch"] = torch_version(value, where)
         elif key == "assume-autocast":
-            given["assume_autocast"] = true_false_or_auto(value, where)
+            settings["assume_autocast"] = true_false_or_auto(value, where)
         elif key == "models":
-            given["models"] = models(value, where, directory.absolute())
+            settings["models"] = models(value, where, directory.absolute())
         elif key == "baseline":
-            given["baseline"] = directory.absolute() / file_name(value, where)
+            settings["baseline"] = directory.absolute() / file_name(value, where)
         elif key == "observations":
-            given["observations"] = true_or_false(value, where)
+            settings["observations"] = true_or_false(value, where)
         elif key == "hints":
-            given["hints"] = true_or_false(value, where)
+            settings["hints"] = true_or_false(value, where)
         elif key == "extend":
             raise ConfigError(f"{where} is for settings in a file; here, write --config FILE")
         else:
             raise ConfigError(f"{origin}: unknown key `{key}`{did_you_mean(key, WORDS)}")
-    return given
+    return settings
 
 
 KEYS = (
@@ -459,12 +459,12 @@ def patterns(value: object, where: str) -> tuple[str, ...]:
 
 def directories(value: object, where: str) -> tuple[str, ...]:
     """Patterns of directories, without the slash at the end that they may have."""
-    found = tuple(item.rstrip("/") for item in strings(value, where))
-    for item in found:
+    items = tuple(item.rstrip("/") for item in strings(value, where))
+    for item in items:
         levels = set(item.split("/"))
         if not levels.isdisjoint(("", ".", "..", "**")) or "\\" in item or not is_pattern(item):
             raise ConfigError(f'{where}: {item!r} is not a directory like "packages/*"')
-    return found
+    return items
 
 
 def per_file_ignores(value: object, where: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -511,7 +511,7 @@ def models(value: object, where: str, directory: Path) -> tuple[tuple[Path, str]
     # Few projects have one, and the schema of models costs the start of a run 60 ms.
     from amplint.frameworks.model_reading import ModelError, model_of  # noqa: PLC0415
 
-    found = []
+    texts = []
     named = strings(value, where)
     if len(named) > MOST_MODELS:
         raise ConfigError(f"{where} names more than {MOST_MODELS} files")
@@ -529,8 +529,8 @@ def models(value: object, where: str, directory: Path) -> tuple[tuple[Path, str]
             raise ConfigError(f"{where}: {path}: is not UTF-8: {error.reason}") from error
         except ModelError as error:
             raise ConfigError(f"{where}: {path}: {error}") from error
-        found.append((path, text))
-    return tuple(found)
+        texts.append((path, text))
+    return tuple(texts)
 
 
 def selectors_of(rules: Iterable[Declaration]) -> frozenset[str]:

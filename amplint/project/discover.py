@@ -53,7 +53,7 @@ class Selection:
         whole: whether `files` are all that belong together, as far as can be known.
         notices: things to be shown that change no exit status.
         problems: things that could not be done.
-        left: what processes have left beside files that were killed while they wrote.
+        leftovers: what processes have left beside files that were killed while they wrote.
     """
 
     root: Path
@@ -63,7 +63,7 @@ class Selection:
     whole: bool = True
     notices: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
-    left: frozenset[str] = frozenset()
+    leftovers: frozenset[str] = frozenset()
 
     def home_of(self, path: str) -> str:
         """The directory of the project of a file; of one that lies in none, the root."""
@@ -87,8 +87,8 @@ class IgnoreFile:
     def without_those_for(self, directory: str) -> IgnoreFile:
         """The patterns of this file without those that leave out a directory."""
         below = relative(directory, self.directory) + "/"
-        kept = [one for one in self.spec.patterns if not (one.include and one.match_file(below))]
-        return IgnoreFile(self.directory, pathspec.GitIgnoreSpec(kept))
+        others = [one for one in self.spec.patterns if not (one.include and one.match_file(below))]
+        return IgnoreFile(self.directory, pathspec.GitIgnoreSpec(others))
 
 
 @dataclass
@@ -101,7 +101,7 @@ class Walked:
     files: list[str] = field(default_factory=list)
     links: set[str] = field(default_factory=set)
     unreadable: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
+    leftovers: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
 
 
@@ -125,17 +125,17 @@ def select(
         named_files = [file for file in named_files if not search.leaves_out(file)]
     walks = [search.walk(directory) for directory in named_directories]
     reported = {*named_files, *once(walks)}
-    asked = {search.project_of(file) for file in reported} or {
+    projects = {search.project_of(file) for file in reported} or {
         search.projects.of(directory) for directory in named_directories
     }
-    roots = sorted(root for root in asked if root is not None)
+    roots = sorted(root for root in projects if root is not None)
     around = [search.walk(root, root) for root in roots]
     files = {*reported, *(file for one in around for file in one.files)}
 
     named = [*named_directories, *(os.path.dirname(file) for file in named_files), *roots]
     root = root_of(slashes(above_all(named) if named else os.getcwd()))
     for directory in sorted({place for one in walks for place in one.unreadable}):
-        problems.append(f"{shown(directory)}: the directory cannot be read")
+        problems.append(f"{label(directory)}: the directory cannot be read")
     nothing = "no Python files were found, so there is nothing to check"
     notices = [nothing] if named_directories and not reported else []
     return Selection(
@@ -143,11 +143,11 @@ def select(
         files=tuple(sorted(relative(file, str(root)) for file in files)),
         reported=frozenset(relative(file, str(root)) for file in reported),
         homes={relative(file, str(root)): search.project_of(file) or "" for file in files},
-        whole=(None not in asked or not named_files)
+        whole=(None not in projects or not named_files)
         and not any(one.unreadable for one in (*walks, *around)),
         notices=(*notices, *of_links(walks)),
         problems=tuple(problems),
-        left=frozenset(left_beside(named_files, [*walks, *around])),
+        leftovers=frozenset(left_beside(named_files, [*walks, *around])),
     )
 
 
@@ -173,7 +173,7 @@ def of_links(walks: Iterable[Walked]) -> Iterator[str]:
     if outside := sorted({place for one in walks for place in one.outside}):
         yield (
             f"links that lead out of the project were not followed ({len(outside)}); to follow "
-            f"one, name it: {shown(outside[0])}"
+            f"one, name it: {label(outside[0])}"
         )
 
 
@@ -193,7 +193,7 @@ def left_beside(named_files: Iterable[str], walks: Sequence[Walked]) -> Iterator
     for directory in {os.path.dirname(file) for file in written}:
         yield from left_in(directory)
     for one in walks:
-        yield from one.left
+        yield from one.leftovers
 
 
 def lone_text(name: str) -> Selection:
@@ -255,7 +255,7 @@ class FileSearch:
                 if is_directory and is_never_entered(path):
                     continue
                 if not is_directory and not path.endswith(suffixes):
-                    walked.left += [path] if is_left(child.name) else []
+                    walked.leftovers += [path] if is_left(child.name) else []
                 elif settings.excludes(path, is_directory) or is_ignored(
                     path, is_directory, ignores
                 ):
@@ -312,11 +312,11 @@ class FileSearch:
     def _ignore_files_above(self, directory: str) -> list[IgnoreFile]:
         """The ignore files above a directory, outermost first, from the top of its repository."""
         top = self.projects.top(directory) or directory
-        found = ignore_file(top, ".git/info/exclude")
+        ignores = ignore_file(top, ".git/info/exclude")
         inside = [up for up in upward(directory) if up != directory and lies_in(up, top)]
         for up in reversed(inside):
-            found += ignore_file(up, ".gitignore")
-        return found
+            ignores += ignore_file(up, ".gitignore")
+        return ignores
 
 
 def once(walks: Iterable[Walked]) -> Iterator[str]:
@@ -367,6 +367,6 @@ def relative(path: str, root: str) -> str:
     return path[len(root.rstrip("/")) + 1 :]
 
 
-def shown(path: str) -> str:
+def label(path: str) -> str:
     """The path as the user would write it."""
     return seen_from(".", path)

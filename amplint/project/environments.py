@@ -75,19 +75,19 @@ def of_lock(text: str) -> Iterator[str]:
 
 def of_dockerfile(text: str) -> Iterator[str]:
     """Of what it installs; where that is no torch of a known version, of its images."""
-    given = dict(ARGUMENT.findall(text))
-    plain = BLANK.sub(lambda blank: given.get(blank[1], blank[0]), CONTINUED.sub(" ", text))
+    arguments = dict(ARGUMENT.findall(text))
+    plain = BLANK.sub(lambda blank: arguments.get(blank[1], blank[0]), CONTINUED.sub(" ", text))
     lines = "\n".join(line for line in plain.splitlines() if not line.lstrip().startswith("#"))
     installed = [
         match[1] for call in INSTALLS.finditer(lines) for match in INSTALLED.finditer(call[1])
     ]
-    yield from installed or (f"=={found}" for image in FROM.findall(lines) for found in _in(image))
+    yield from installed or (f"=={torch}" for image in FROM.findall(lines) for torch in _in(image))
 
 
 def _in(image: str) -> Iterator[str]:
     """The torch of an image."""
-    if found := IMAGE.search(image):
-        yield found[1]
+    if match := IMAGE.search(image):
+        yield match[1]
     elif tagged := NGC_IMAGE.search(image):
         tags = [tag for tag, _ in NGC]
         yield NGC[bisect_right(tags, tagged[1]) - 1][1]

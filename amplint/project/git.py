@@ -112,10 +112,10 @@ def changes_since(revision: str, directory: Path) -> Changes:
     """
     if revision.startswith("-") or not revision or "\0" in revision:
         raise GitError(f"{revision!r} is not a revision")
-    found = _git(directory, (), "rev-parse", "--show-toplevel")
-    if found.returncode:
-        raise GitError(f"{_refusal(found, directory)}")
-    top = Path(os.fsdecode(found.stdout.removesuffix(b"\n")))
+    process = _git(directory, (), "rev-parse", "--show-toplevel")
+    if process.returncode:
+        raise GitError(f"{_refusal(process, directory)}")
+    top = Path(os.fsdecode(process.stdout.removesuffix(b"\n")))
     filters = _without_filters(top)
     start = _start(revision, top)
     tracked = _output(top, filters, "ls-files", "-z", "--full-name")
@@ -212,17 +212,17 @@ def _output(top: Path, settings: tuple[str, ...], *arguments: str) -> bytes:
 
 
 def _refusal(done: subprocess.CompletedProcess[bytes], directory: Path) -> str:
-    said = done.stderr.decode(errors="replace").strip()
-    if "not a git repository" in said:
+    message = done.stderr.decode(errors="replace").strip()
+    if "not a git repository" in message:
         return f"{directory} is not in a git repository"
-    return f"git refuses: {said.splitlines()[0] if said else f'status {done.returncode}'}"
+    return f"git refuses: {message.splitlines()[0] if message else f'status {done.returncode}'}"
 
 
 def _git(
     directory: Path, settings: tuple[str, ...], *arguments: str
 ) -> subprocess.CompletedProcess[bytes]:
-    given = [f"{key}={value}" for key, value in SETTINGS.items()]
-    options = [word for one in (*given, *settings) for word in ("-c", one)]
+    defaults = [f"{key}={value}" for key, value in SETTINGS.items()]
+    options = [word for one in (*defaults, *settings) for word in ("-c", one)]
     inherited = {key: value for key, value in os.environ.items() if key not in NOT_INHERITED}
     try:
         return subprocess.run(

@@ -193,13 +193,13 @@ class Notebook(Text):
             return Position(1, 1)
         cell = self.cells[index]
         row = max(position.row - self._marker_rows[index], 1)
-        left = min(Text(cell.source).start(row) + position.column - 1, len(cell.source))
+        offset = min(Text(cell.source).start(row) + position.column - 1, len(cell.source))
         at = cell.start
         for string in cell.strings:
-            at = end_of_characters(self.document, string.start + 1, left)
-            if left < len(string.value):
+            at = end_of_characters(self.document, string.start + 1, offset)
+            if offset < len(string.value):
                 break
-            left -= len(string.value)
+            offset -= len(string.value)
         return self._file.position(at)
 
     @property
@@ -330,7 +330,7 @@ def decoded(file: Text) -> Any:
 
 def is_python(metadata: Any) -> bool:
     """Whether the metadata of a notebook, or of a cell, name no other language."""
-    said = (
+    languages = (
         inner[key]
         for name, key in (
             ("language_info", "name"), ("kernelspec", "language"), ("vscode", "languageId"),
@@ -338,7 +338,7 @@ def is_python(metadata: Any) -> bool:
         if isinstance(metadata, dict) and isinstance(inner := metadata.get(name), dict)
         if isinstance(inner.get(key), str)
     )  # fmt: skip
-    return next(said, "python").lower().startswith(("python", "ipython"))
+    return next(languages, "python").lower().startswith(("python", "ipython"))
 
 
 def members(document: str, start: int) -> Iterator[tuple[str, JsonValue]]:
@@ -418,10 +418,10 @@ def as_python(source: str, boundary: str) -> tuple[str, tuple[Position, str] | N
 
 def refusal(code: str, boundary: str) -> tuple[Position, str] | None:
     # Below a marker, as it will be: a byte order mark is no error at the beginning of a text.
-    found = why_python_refuses(f"{boundary}\n{code}")
-    if found is None:
+    error = why_python_refuses(f"{boundary}\n{code}")
+    if error is None:
         return None
-    (row, column), reason = found
+    (row, column), reason = error
     return Position(max(row - 1, 1), column), reason
 
 

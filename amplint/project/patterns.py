@@ -23,22 +23,22 @@ DEEP = re.compile(rf"{LEVELS}(?P<then>(?:(?!{LEVELS}).)+)(?={LEVELS})")
 
 def spec(lines: Iterable[str]) -> pathspec.GitIgnoreSpec:
     """The patterns of these lines; a line that is none means nothing, as to git."""
-    made = (one for line in lines if (found := parsed(line)) for one in found.patterns)
+    patterns = (one for line in lines if (pattern := parsed(line)) for one in pattern.patterns)
     return pathspec.GitIgnoreSpec(
         type(one)(re.compile(quick(one.regex.pattern)), one.include)
         if one.regex is not None and needs_care(one.regex.pattern)
         else one
-        for one in made
+        for one in patterns
     )
 
 
 def is_pattern(line: str) -> bool:
     """Whether a line is a pattern, or says by itself that it is none: empty, or a comment."""
-    made = parsed(line)
-    if made is None:
+    pattern = parsed(line)
+    if pattern is None:
         return False
     says_so = not line.strip() or line.startswith("#")
-    return says_so or any(one.regex is not None for one in made.patterns)
+    return says_so or any(one.regex is not None for one in pattern.patterns)
 
 
 def parsed(line: str) -> pathspec.GitIgnoreSpec | None:
@@ -64,5 +64,5 @@ def quick(expression: str) -> str:
         group = f"{name}{next(numbers)}"
         return f"(?=(?P<{group}>{before}{then}))(?P={group})"
 
-    expression = STARS.sub(lambda found: first("star", "[^/]*?", found["then"]), expression)
-    return DEEP.sub(lambda found: first("deep", "(?:/.+?)??/", found["then"] + "(?=/)"), expression)
+    expression = STARS.sub(lambda match: first("star", "[^/]*?", match["then"]), expression)
+    return DEEP.sub(lambda match: first("deep", "(?:/.+?)??/", match["then"] + "(?=/)"), expression)

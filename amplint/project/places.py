@@ -23,14 +23,14 @@ class Directories:
 
     def names(self, directory: str) -> frozenset[str]:
         """The names of what stands in a directory; none where it cannot be read."""
-        found = self._names.get(directory)
-        if found is None:
+        children = self._names.get(directory)
+        if children is None:
             try:
-                found = frozenset(os.listdir(directory))
+                children = frozenset(os.listdir(directory))
             except OSError:
-                found = frozenset()
-            self._names[directory] = found
-        return found
+                children = frozenset()
+            self._names[directory] = children
+        return children
 
     def has_file(self, directory: str, name: str) -> bool:
         return name in self.names(directory) and os.path.isfile(join(directory, name))
@@ -42,9 +42,9 @@ class Directories:
         Never the root of the file system, and the home directory only if it has a pyproject.toml:
         a home under version control is not one project.
         """
-        found = inherited(directory, self._roots, self._own_root, "")
-        if found:
-            return found
+        nearest = inherited(directory, self._roots, self._own_root, "")
+        if nearest:
+            return nearest
         own = (one for one in upward(directory) if self._has_own_settings(one))
         return min(own, key=len, default=None)
 

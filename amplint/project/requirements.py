@@ -46,12 +46,12 @@ def of_pyproject(text: str) -> Iterator[str]:
             yield from _of_poetry(table_in(table, key).get(NAME))
 
 
-def _of_poetry(wanted: object) -> Iterator[str]:
+def _of_poetry(value: object) -> Iterator[str]:
     """Ex) "^1.8", {version = "^1.8", optional = true}, a list of such tables"""
-    for each in wanted if isinstance(wanted, list) else [wanted]:
-        said = each.get("version") if isinstance(each, Mapping) else each
-        if isinstance(said, str):
-            yield said
+    for each in value if isinstance(value, list) else [value]:
+        version = each.get("version") if isinstance(each, Mapping) else each
+        if isinstance(version, str):
+            yield version
 
 
 def table_in(table: Mapping[str, object], key: str) -> Mapping[str, object]:
@@ -81,8 +81,8 @@ def of_setup_py(text: str) -> Iterator[str]:
     for node in ast.walk(module):
         if isinstance(node, ast.keyword) and node.arg in ("install_requires", "extras_require"):
             value = node.value
-            given = lists.get(value.id, value) if isinstance(value, ast.Name) else value
-            strings = (each for each in ast.walk(given) if isinstance(each, ast.Constant))
+            literal = lists.get(value.id, value) if isinstance(value, ast.Name) else value
+            strings = (each for each in ast.walk(literal) if isinstance(each, ast.Constant))
             yield from specifiers(each.value for each in strings)
 
 

@@ -72,10 +72,10 @@ class SettingsHierarchy:
     def at(self, directory: str) -> Settings:
         """The settings of the files in a directory, which is given in full, with forward slashes.
         Raises ConfigError."""
-        found = self._at.get(directory)
-        if found is None:
-            found = self._at[directory] = self._of(self._key(directory))
-        return found
+        settings = self._at.get(directory)
+        if settings is None:
+            settings = self._at[directory] = self._of(self._key(directory))
+        return settings
 
     def _key(self, directory: str) -> SettingsKey:
         """All that the settings of a directory are made of."""
@@ -89,12 +89,12 @@ class SettingsHierarchy:
     def _of(self, key: SettingsKey) -> Settings:
         if key not in self._all:
             written = self._settings_in(key.file)
-            given = {**written.values, **self._given}
+            values = {**written.values, **self._overrides}
             for field_name, more in self._more.items():
                 # Both are lists of words, which mypy cannot follow.
-                given[field_name] = (*given.get(field_name, ()), *more)  # type: ignore[misc]
+                values[field_name] = (*values.get(field_name, ()), *more)  # type: ignore[misc]
             if key.floor is not None:
-                given["target_torch"] = None
+                values["target_torch"] = None
             bases = {
                 each: file.parent.absolute()
                 for each, file in written.origins.items()
@@ -112,7 +112,7 @@ class SettingsHierarchy:
                 bases=tuple(bases.items()),
                 origins=tuple(origins.items()),
                 torch_floor=key.floor,
-                **given,  # type: ignore[arg-type]
+                **values,  # type: ignore[arg-type]
             )
         return self._all[key]
 
@@ -122,7 +122,7 @@ class SettingsHierarchy:
         return dict.fromkeys(self._inline, INLINE) | dict.fromkeys(self._options, COMMAND_LINE)
 
     @cached_property
-    def _given(self) -> dict[str, object]:
+    def _overrides(self) -> dict[str, object]:
         inline = parse(self._inline, INLINE, Path())
         return {**inline, **parse(self._options, COMMAND_LINE, Path())}
 
@@ -155,8 +155,8 @@ class SettingsHierarchy:
         return floor if says_lowest and not is_of_project else None
 
     def _nearest_file(self, directory: str) -> Path | None:
-        found = inherited(directory, self._nearest, self._file_in, NO_FILE)
-        return found if found is not NO_FILE else None
+        file = inherited(directory, self._nearest, self._file_in, NO_FILE)
+        return file if file is not NO_FILE else None
 
     def _file_in(self, directory: str) -> Path | None:
         """The file in a directory that has settings."""
@@ -214,7 +214,7 @@ class ProjectRoots:
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
         self._places = Directories()
-        self._known: dict[str, str | None] = {}
+        self._projects: dict[str, str | None] = {}
 
     def of(self, directory: str) -> str | None:
         """The directory of the project that the files of a directory belong to; None where they
@@ -223,11 +223,11 @@ class ProjectRoots:
         It is the nearest one upward where a project begins, unless the settings that hold there
         have `roots`: then these decide.
         """
-        if directory not in self._known:
+        if directory not in self._projects:
             start = self._places.root(directory)
             settings = self._configuration.at(start or directory)
-            self._known[directory] = settings.root_of(directory) or start
-        return self._known[directory]
+            self._projects[directory] = settings.root_of(directory) or start
+        return self._projects[directory]
 
     def root(self, directory: str) -> str | None:
         """The nearest directory upward where a project begins."""

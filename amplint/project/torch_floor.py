@@ -80,7 +80,7 @@ class TorchFloors:
     """
 
     places: Directories = field(default_factory=Directories)
-    _known: dict[str, Floor] = field(default_factory=dict)
+    _floors: dict[str, Floor] = field(default_factory=dict)
 
     def _files(self, directory: str) -> Iterator[tuple[Path, Reader]]:
         """The files that may hold requirements, and what reads the specifiers in them."""
@@ -96,8 +96,8 @@ class TorchFloors:
     def of(self, directory: str) -> Floor | None:
         """The floor of the project around a directory: of the nearest directory upward that
         has a bound, no further than where a project begins. None if nothing has a bound."""
-        found = inherited(directory, self._known, self._own, NO_FLOOR)
-        return found if found is not NO_FLOOR else None
+        floor = inherited(directory, self._floors, self._own, NO_FLOOR)
+        return floor if floor is not NO_FLOOR else None
 
     def start(self, directory: str) -> str | None:
         """The nearest directory upward where a project begins that may have requirements."""
@@ -105,16 +105,16 @@ class TorchFloors:
 
     def _own(self, directory: str) -> Floor | None:
         """The floor that a directory sets, be it that there is none."""
-        found = [
+        floors = [
             Floor(bound.version, file, bound.version if bound.is_exact else "")
             for file, read in self._files(directory)
             for specifiers in _read(file, read)
             if (bound := _lowest(specifiers)) is not None
         ]
-        if found:
-            pins = [floor.pinned for floor in found]
+        if floors:
+            pins = [floor.pinned for floor in floors]
             highest = max(pins, key=version) if all(pins) else ""
-            lowest = min(found, key=lambda floor: version(floor.version))
+            lowest = min(floors, key=lambda floor: version(floor.version))
             return replace(lowest, pinned=highest)
         return NO_FLOOR if self._begins(directory) else None
 
@@ -131,12 +131,12 @@ def _read(file: Path, read: Reader) -> list[str]:
 
 def _lowest(specifiers: str) -> Bound | None:
     """Ex) 1.8 of ">=1.8,!=1.9", "^1.8" and "1.8.*"; the lower one of two that `||` divides"""
-    found = [_bound(way) for way in specifiers.split("||")]
-    known = [each for each in found if each is not None]
-    if len(known) < len(found):
+    alternatives = [_bound(way) for way in specifiers.split("||")]
+    bounds = [each for each in alternatives if each is not None]
+    if len(bounds) < len(alternatives):
         return None
-    lowest = min(known, key=lambda each: version(each.version))
-    return lowest._replace(is_exact=all(each.is_exact for each in known))
+    lowest = min(bounds, key=lambda each: version(each.version))
+    return lowest._replace(is_exact=all(each.is_exact for each in bounds))
 
 
 def _bound(specifiers: str) -> Bound | None:

@@ -50,19 +50,19 @@ class Analysed:
     """The result of analysing one part.
 
     Args:
-        seen: by path, of the files that were asked for.
+        results: by path, of the files that were asked for.
         problems: sentences about what amplint could not do, beside those of single files.
         unread: its files that Python, or amplint, could not read.
         used: the files of other parts that it depends on besides.
-        asked: what it has asked of the texts of all others, as `Files.answers`.
+        answers: to what it has asked of the texts of all others, as `Files.answers`.
         limited: its functions that reached a limit.
     """
 
-    seen: Mapping[str, FileResult]
+    results: Mapping[str, FileResult]
     problems: tuple[str, ...] = ()
     unread: frozenset[str] = frozenset()
     used: frozenset[str] = frozenset()
-    asked: Mapping[tuple[str, str], Mapping[str, bool]] = field(default_factory=dict)
+    answers: Mapping[tuple[str, str], Mapping[str, bool]] = field(default_factory=dict)
     limited: Limited = field(default_factory=dict)
 
 
@@ -148,10 +148,10 @@ def analyse_part(part: Sequence[str], task: Task, processes: int = 1) -> Analyse
         )
     return replace(
         linked,
-        seen={**linked.seen, **refused},
+        results={**linked.results, **refused},
         unread=frozenset(unread),
         used=files.used,
-        asked=files.answers,
+        answers=files.answers,
     )
 
 
@@ -171,26 +171,26 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     paths = [path for path in files.own if path in task.project.reported]
     candidates = CandidateSearch(files, program.facts, task.rules, may_find)
     failures = program.failures
-    told = set(failures)
-    kept = task.store if linker is not None else None
-    judgements = judgements_of(kept, task.rules, task.project.place, bool(task.observed))
+    old_failures = set(failures)
+    store = task.store if linker is not None else None
+    judgements = judgements_of(store, task.rules, task.project.place, bool(task.observed))
 
     changed = linker.changed if linker is not None else None
 
     def weight(path: str) -> int:
         """How much work a file is: one that has not changed is judged as it was, mostly."""
         size = len(task.texts[path].text)
-        known = changed is not None and judgements is not None and path not in changed
-        return size // KNOWN if known else size
+        is_unchanged = changed is not None and judgements is not None and path not in changed
+        return size // KNOWN if is_unchanged else size
 
     def look(path: str) -> tuple[FileResult, Judgement | None]:
-        seen, new_judgement = look_at(files.own[path], program, candidates, task, judgements)
+        result, new_judgement = look_at(files.own[path], program, candidates, task, judgements)
         # What an analysis has failed on since. (Another process may report the same.)
-        new = [failure for failure in program.failures if failure not in told]
-        told.update(new)
+        new = [failure for failure in program.failures if failure not in old_failures]
+        old_failures.update(new)
         if new:
-            seen = replace(seen, problems=(*seen.problems, *new), blames_amplint=True)
-        return seen, new_judgement
+            result = replace(result, problems=(*result.problems, *new), blames_amplint=True)
+        return result, new_judgement
 
     looked = spread(
         task.progress.counted("judging files", look, paths),
@@ -202,7 +202,7 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
         new = {path: new for path, (_, new) in zip(paths, looked, strict=True) if new}
         judgements.keep(new, task.texts)
     return Analysed(
-        {path: seen for path, (seen, _) in zip(paths, looked, strict=True)},
+        {path: result for path, (result, _) in zip(paths, looked, strict=True)},
         tuple(failures),
         limited=limited,
     )
@@ -233,29 +233,29 @@ def look_at(
         return span_in(task.texts.get(place.path), place)
 
     try:
-        found = candidates.of(path)
-        if not found.nodes:
+        file_candidates = candidates.of(path)
+        if not file_candidates.nodes:
             return FileResult(), None
-        rows = rows_of(found)
-        known = judgements.recall(path, rows) if judgements is not None else None
-        holds = known is not None and same(known.asked, program.facts, spans)
+        rows = rows_of(file_candidates)
+        judgement = judgements.recall(path, rows) if judgements is not None else None
+        holds = judgement is not None and same(judgement.questions, program.facts, spans)
         # (Nobody has failed on a question, or on a condition of a candidate.)
-        if known is not None and holds and not program.failures and not found.faults:
-            return FileResult(known.findings, notices=known.notices), None
+        if judgement is not None and holds and not program.failures and not file_candidates.faults:
+            return FileResult(judgement.findings, notices=judgement.notices), None
         # LibCST comes with it, which nothing else needs.
         from amplint.run.judge import judge  # noqa: PLC0415
 
         keeps = judgements is not None and judgements.are_kept
         noted = NotedView(file, program.facts, spans) if keeps else None
         about, told_spans = (noted, noted.span) if noted else (program.about(path), spans)
-        judged = judge(path, text, about, found, task.rules, told_spans)
+        judged = judge(path, text, about, file_candidates, task.rules, told_spans)
     except Exception as error:
         fault = f"{path}: amplint failed on this file: {describe(error)}"
         return FileResult(problems=(fault,)), None
     names = {rule.code: whole(rule) for rule in task.rules}
     outside = {rule.code for rule in task.rules if rule.package}
     failed: dict[str, dict[str, None]] = {}  # each once: a check is run twice
-    for code, problem in (*found.faults.items(), *judged.problems):
+    for code, problem in (*file_candidates.faults.items(), *judged.problems):
         failed.setdefault(code, {})[problem] = None
     problems = [f"{path}: amplint failed from {fault}" for fault in judged.faults]
     problems += [
@@ -265,11 +265,11 @@ def look_at(
     ]
     notices = tuple(f"{path}: {notice}" for notice in judged.notices)
     blames_amplint = bool(judged.faults) or not failed.keys() <= outside
-    seen = FileResult(judged.findings, tuple(problems), notices, blames_amplint)
+    result = FileResult(judged.findings, tuple(problems), notices, blames_amplint)
     if judgements is None or noted is None or noted.notes is None or problems or program.failures:
-        return seen, None
+        return result, None
     digest = judgements.store.digest_of(path)
-    return seen, Judgement(digest, rows, noted.notes, judged.findings, notices)
+    return result, Judgement(digest, rows, noted.notes, judged.findings, notices)
 
 
 def deeply(work: Callable[[], Result]) -> Result:

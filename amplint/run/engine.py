@@ -27,20 +27,20 @@ def run(request: Request) -> Outcome:
     Raises ConfigError for settings that name a rule which does not exist.
     """
     reading = read(request.selection, request.overlays, request.progress)
-    seen = observation_findings.found(request)
-    told, key = told_of(request, reading)
-    if seen.functions:
-        again = observation_findings.with_observations(request, seen)
-        other, key_of_other = told_of(again, reading)
-        told, key = (
-            observation_findings.joined(told, other, seen),
+    runs = observation_findings.observations_of(request)
+    result, key = result_of(request, reading)
+    if runs.functions:
+        again = observation_findings.with_observations(request, runs)
+        other, key_of_other = result_of(again, reading)
+        result, key = (
+            observation_findings.joined(result, other, runs),
             caching.key_of(key, key_of_other),
         )
-    told = replace(told, notices=(*told.notices, *seen.notices))
-    return replace(outcome(request, reading, told), key=key)
+    result = replace(result, notices=(*result.notices, *runs.notices))
+    return replace(outcome(request, reading, result), key=key)
 
 
-def told_of(request: Request, reading: Reading) -> tuple[AnalysisResult, str]:
+def result_of(request: Request, reading: Reading) -> tuple[AnalysisResult, str]:
     """The result of one analysis, from the cache if it is there, and the digest of all that decides
     about it; an empty one where nothing is kept."""
     # A text that is on no disk is not seen again, unless it is to be written. And who keeps values
@@ -50,28 +50,28 @@ def told_of(request: Request, reading: Reading) -> tuple[AnalysisResult, str]:
     if cache is None:
         return analysed(request, reading), ""
     key = key_of(request, reading)
-    told = remembered(request, cache, reading, key)
-    if told.configurations:
-        key = caching.key_of("configured", key, told.configurations)
-    return told, key
+    result = remembered(request, cache, reading, key)
+    if result.configurations:
+        key = caching.key_of("configured", key, result.configurations)
+    return result, key
 
 
-def outcome(request: Request, reading: Reading, told: AnalysisResult) -> Outcome:
+def outcome(request: Request, reading: Reading, result: AnalysisResult) -> Outcome:
     """The outcome of a run with this result."""
     selection = request.selection
-    problems = [*selection.problems, *reading.problems, *dict.fromkeys(told.problems)]
-    if told.blames_amplint:
-        problems.append(how_to_report(repeating(told.problems, request, reading)))
+    problems = [*selection.problems, *reading.problems, *dict.fromkeys(result.problems)]
+    if result.blames_amplint:
+        problems.append(how_to_report(repeating(result.problems, request, reading)))
     noticed = dict.fromkeys(request.cache.notices) if request.cache is not None else ()
     return Outcome(
         root=selection.root,
-        findings=told.findings,
+        findings=result.findings,
         problems=tuple(problems),
-        notices=(*selection.notices, *told.notices, *noticed),
+        notices=(*selection.notices, *result.notices, *noticed),
         files=tuple(sorted(selection.reported)),
         texts=Texts(reading, selection.reported),
-        limited=told.limited,
-        off=told.off,
+        limited=result.limited,
+        off=result.off,
         all_texts=Texts(reading, frozenset(reading.paths)),
     )
 
@@ -85,24 +85,24 @@ def repeating(faults: Sequence[str], request: Request, reading: Reading) -> str:
 
 def remembered(request: Request, cache: Cache, reading: Reading, key: str) -> AnalysisResult:
     """The result of the same run in the cache, or of a check of all files, else of an analysis."""
-    told = kept(request, cache, key) or kept_of_all(request, cache, reading)
-    if told is None:
-        told = analysed(request, reading)
-        if not told.problems:
-            cache.put(key, told)
-    return told
+    result = recall(request, cache, key) or recall_from_all(request, cache, reading)
+    if result is None:
+        result = analysed(request, reading)
+        if not result.problems:
+            cache.put(key, result)
+    return result
 
 
-def kept(request: Request, cache: Cache, key: str) -> AnalysisResult | None:
+def recall(request: Request, cache: Cache, key: str) -> AnalysisResult | None:
     """The result in the cache, if nothing has changed since."""
-    told = cache.get(key, AnalysisResult)
-    if told is not None and told.configurations:
+    result = cache.get(key, AnalysisResult)
+    if result is not None and result.configurations:
         now = Configurations(request.selection, request.settings).digest
-        told = told if told.configurations == now else None
-    return told
+        result = result if result.configurations == now else None
+    return result
 
 
-def kept_of_all(request: Request, cache: Cache, reading: Reading) -> AnalysisResult | None:
+def recall_from_all(request: Request, cache: Cache, reading: Reading) -> AnalysisResult | None:
     """The findings in the files of this run from a check of all files of their project: a hook is
     given those of a commit, which its author has often checked with the rest just before."""
     selection = request.selection
@@ -110,12 +110,12 @@ def kept_of_all(request: Request, cache: Cache, reading: Reading) -> AnalysisRes
     if selection.reported >= every:
         return None
     of_all = replace(request, selection=replace(selection, reported=every))
-    told = kept(of_all, cache, key_of(of_all, reading))
-    if told is None or told.notices:  # these do not say which file each is about
+    result = recall(of_all, cache, key_of(of_all, reading))
+    if result is None or result.notices:  # these do not say which file each is about
         return None
-    found = (finding for finding in told.findings if finding.path in selection.reported)
-    off = ((path, code) for path, code in told.off if path in selection.reported)
-    return replace(told, findings=tuple(found), off=tuple(off))
+    findings = (finding for finding in result.findings if finding.path in selection.reported)
+    off = ((path, code) for path, code in result.off if path in selection.reported)
+    return replace(result, findings=tuple(findings), off=tuple(off))
 
 
 def key_of(request: Request, reading: Reading) -> str:
@@ -138,13 +138,13 @@ def identity(request: Request) -> list[object]:
     all files of a directory. It is the same wherever the root of the selection lies."""
     selection = request.selection
     files = {path.rpartition("/")[0]: path for path in selection.files}
-    found: dict[tuple[Settings, str], list[str]] = {}
+    directories: dict[tuple[Settings, str], list[str]] = {}
     for directory, path in sorted(files.items()):
         key = request.settings_of(path), request.project_of(path).place
-        found.setdefault(key, []).append(directory)
+        directories.setdefault(key, []).append(directory)
     return [
         [settings.identity(selection.root), part, where]
-        for (settings, part), where in found.items()
+        for (settings, part), where in directories.items()
     ]
 
 

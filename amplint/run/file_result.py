@@ -26,7 +26,7 @@ class FileResult:
 
     def joined(self, other: FileResult) -> FileResult:
         """The result of both: of the reading of a file, say, and of judging it."""
-        blames = [seen.blames_amplint for seen in (self, other) if seen.problems]
+        blames = [result.blames_amplint for result in (self, other) if result.problems]
         return FileResult(
             self.findings + other.findings,
             self.problems + other.problems,

@@ -66,7 +66,7 @@ class Filter:
     texts: Mapping[str, Text]
     rules: Sequence[Rule]
     is_complete: bool = False
-    _chosen: dict[Settings, RulesInUse] = field(default_factory=dict, compare=False)
+    _by_settings: dict[Settings, RulesInUse] = field(default_factory=dict, compare=False)
 
     @property
     def _root(self) -> Path:
@@ -77,50 +77,50 @@ class Filter:
         """The codes of rules that other packages bring."""
         return frozenset(rule.code for rule in self.request.rules if rule.package)
 
-    def findings(self, path: str, seen: FileResult) -> list[Finding]:
+    def findings(self, path: str, result: FileResult) -> list[Finding]:
         """The findings in a file that are to be reported, by place.
 
         Args:
             path: the file.
-            seen: what the rules have said.
+            result: what the rules have said.
         """
-        return sorted(self._reported(path, seen, self._suppressions(path)), key=by_place)
+        return sorted(self._reported(path, result, self._suppressions(path)), key=by_place)
 
     def _suppressions(self, path: str) -> Suppressions:
         return Suppressions(self.texts.get(path, Text("")), self._others)
 
-    def off(self, path: str, seen: FileResult) -> Iterator[Finding]:
+    def off(self, path: str, result: FileResult) -> Iterator[Finding]:
         """The findings in a file of rules that are off by default, without those that a comment or
         the settings keep quiet, or in whose place another rule speaks."""
-        settings = self.request.settings_of(path) if seen.findings else None
+        settings = self.request.settings_of(path) if result.findings else None
         codes = self._rules_of(settings).off if settings is not None else frozenset()
-        if settings is None or not any(finding.code in codes for finding in seen.findings):
+        if settings is None or not any(finding.code in codes for finding in result.findings):
             return
         suppressions = self._suppressions(path)
         file = self._root / path
-        for finding in without_superseded(seen.findings, self.request.rules, settings, self._root):
-            is_quiet = settings.ignores_in_file(finding, file) or suppressions.suppresses(finding)
-            if finding.code in codes and not is_quiet:
-                yield finding
+        for each in without_superseded(result.findings, self.request.rules, settings, self._root):
+            is_quiet = settings.ignores_in_file(each, file) or suppressions.suppresses(each)
+            if each.code in codes and not is_quiet:
+                yield each
 
     def _reported(
-        self, path: str, seen: FileResult, suppressions: Suppressions
+        self, path: str, result: FileResult, suppressions: Suppressions
     ) -> Iterator[Finding]:
-        if not seen.findings and not suppressions.all:
+        if not result.findings and not suppressions.all:
             return  # as for nearly all files: their settings need not be looked at
         request, settings = self.request, self.request.settings_of(path)
-        chosen = self._rules_of(settings)
-        not_for_it = {rule.code for rule in self.rules} - chosen.codes
+        rules_in_use = self._rules_of(settings)
+        not_for_it = {rule.code for rule in self.rules} - rules_in_use.codes
         file = self._root / path
-        told = [finding for finding in seen.findings if finding.code not in not_for_it]
-        findings = without_superseded(told, request.rules, settings, self._root)
-        left = [finding for finding in findings if not suppressions.suppresses(finding)]
-        if self.is_complete and not (seen.problems or seen.notices):
-            rules = request.rules, chosen.own, chosen.are_all
-            left += unused(suppressions, path, findings, *rules)
-        for finding in left:
+        eligible = [finding for finding in result.findings if finding.code not in not_for_it]
+        findings = without_superseded(eligible, request.rules, settings, self._root)
+        remaining = [finding for finding in findings if not suppressions.suppresses(finding)]
+        if self.is_complete and not (result.problems or result.notices):
+            rules = request.rules, rules_in_use.own, rules_in_use.are_all
+            remaining += unused(suppressions, path, findings, *rules)
+        for finding in remaining:
             if settings.selects_finding(finding) and not settings.ignores_in_file(finding, file):
-                yield self._allowed(finding, chosen.own, settings)
+                yield self._allowed(finding, rules_in_use.own, settings)
 
     def _allowed(self, finding: Finding, rules: Sequence[Rule], settings: Settings) -> Finding:
         """The finding with the fix for the lowest torch that has to do. Of a migration, a fix that
@@ -151,8 +151,8 @@ class Filter:
         name than `torch.cuda.amp`, of which it only leaves out a part."""
         before = self.texts.get(path, Text("")).text
         after = edited(before, fix.edits)
-        gone, come = Counter(before.splitlines()), Counter(after.splitlines())
-        return not names("\n".join(come - gone)) <= names("\n".join(gone - come))
+        old, new = Counter(before.splitlines()), Counter(after.splitlines())
+        return not names("\n".join(new - old)) <= names("\n".join(old - new))
 
     @cached_property
     def _lowest_in_code(self) -> tuple[str, str] | None:
@@ -161,7 +161,7 @@ class Filter:
         handling = (path for path in readable if HANDLES_OLD.search(self.texts[path].text))
         return next(((ANY, path) for path in handling), None)
 
-    def hider(self, path: str, finding: Finding, seen: FileResult) -> str:
+    def hider(self, path: str, finding: Finding, result: FileResult) -> str:
         """Why a finding in a file is not reported, as a clause behind its rule: the settings,
         another rule that speaks in its place, or a comment."""
         settings = self.request.settings_of(path)
@@ -171,7 +171,7 @@ class Filter:
         if not selects or settings.ignores_in_file(finding, self._root / path):
             return self._unselected(finding, settings)
         rules = self.request.rules
-        if finding not in without_superseded(seen.findings, rules, settings, self._root):
+        if finding not in without_superseded(result.findings, rules, settings, self._root):
             return "another rule reports it instead"
         return "a comment allows it"
 
@@ -186,15 +186,15 @@ class Filter:
 
     def _rules_of(self, settings: Settings) -> RulesInUse:
         """The rules of files with these settings, which many files have."""
-        if settings not in self._chosen:
+        if settings not in self._by_settings:
             own = self.request.rules_of(settings)
             by_default = (r for r in settings.rules(self.request.rules) if r.group.default)
             codes = frozenset(rule.code for rule in own)
             off = frozenset(rule.code for rule in self.request.rules_off(settings))
-            self._chosen[settings] = RulesInUse(
+            self._by_settings[settings] = RulesInUse(
                 own, codes, all(map(settings.may_report, by_default)), off
             )
-        return self._chosen[settings]
+        return self._by_settings[settings]
 
 
 def _waiting(fix: Fix, torch: str, why: str = "") -> Fix:

@@ -55,14 +55,14 @@ def evened(line: str) -> str:
 def fingerprints(findings: Iterable[Finding], texts: Mapping[str, Text]) -> list[str]:
     """The fingerprint of each finding, in their order, on which it does not depend."""
     findings = list(findings)
-    seen: Counter[Identity] = Counter()
+    counts: Counter[Identity] = Counter()
     result = [""] * len(findings)
     named = list(identities(findings, texts))
     for number in sorted(range(len(findings)), key=lambda each: placed(findings[each])):
         identity = named[number]
-        parts = "\0".join((*identity[1:], str(seen[identity])))
+        parts = "\0".join((*identity[1:], str(counts[identity])))
         result[number] = hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()
-        seen[identity] += 1
+        counts[identity] += 1
     return result
 
 

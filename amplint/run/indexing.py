@@ -48,14 +48,14 @@ class IndexStore:
 
     def recall(self, paths: Iterable[str]) -> dict[str, bytes]:
         """The records of those files that have not changed since they were kept."""
-        found: dict[str, bytes] = {}
+        records: dict[str, bytes] = {}
         for path in paths:
             if path in self.overlays:
                 continue  # a pack, which may be large, is not read for it
-            known, record = self._pack(directory_of(path)).get(path, ("", b""))
-            if known == self.digest_of(path):
-                found[path] = record
-        return found
+            old_digest, record = self._pack(directory_of(path)).get(path, ("", b""))
+            if old_digest == self.digest_of(path):
+                records[path] = record
+        return records
 
     @property
     def is_read_only(self) -> bool:
@@ -76,8 +76,8 @@ class IndexStore:
         entries: dict[str, object] = {}
         for directory, new in changed.items():
             old = self._pack(directory)
-            kept = {path: known for path, known in old.items() if path in existing} | new
-            entries[pack_key(directory)] = Pack(environment_digest(), kept)
+            all_records = {path: pair for path, pair in old.items() if path in existing} | new
+            entries[pack_key(directory)] = Pack(environment_digest(), all_records)
         self._packs.clear()  # they have served
         self.cache.put_packed(entries)
 
@@ -134,10 +134,10 @@ class Indexer:
     def another(self, path: str, text: str) -> File:
         """A file of another part, whose graphs are built as they are asked for, if the store does
         not have them. Raises as `File` does."""
-        known = self.store.recall([path]) if self.store is not None else {}
-        if path not in known:
+        records = self.store.recall([path]) if self.store is not None else {}
+        if path not in records:
             return File(path, text, self.tree_cache)
-        return File(path, text, self.tree_cache, Record(path, known[path]))
+        return File(path, text, self.tree_cache, Record(path, records[path]))
 
     def prepare(self, part: Sequence[str], processes: int) -> None:
         """Index what can be had from the store, and the rest in processes.
@@ -162,13 +162,13 @@ class Indexer:
             except Exception:  # the reader of the file will see it
                 return None
 
-        made = spread(
+        bodies = spread(
             self.progress.counted("indexing files", parse, anew),
             anew,
             [len(self.texts[path].text) for path in anew],
             processes,
         )
-        new = {path: record for path, record in zip(anew, made, strict=True) if record is not None}
+        new = {path: body for path, body in zip(anew, bodies, strict=True) if body is not None}
         if self.store is not None and new:
             self.store.keep(new, self.texts)
         for path, record in (records | new).items():

@@ -81,7 +81,7 @@ class RuleVerdict:
         reported: its findings there, as the user is shown them.
         hidden: those that are not reported, each with the reason.
         about: where it found nothing: the node about which it asked most, as it is written.
-        asked: what it asked about that node, in order, each once.
+        answers: those it got about that node, with the questions, in order, each once.
         lacking: in words, the conditions that keep it from looking at the line, or from reporting
             what it found.
         problem: why it failed.
@@ -92,7 +92,7 @@ class RuleVerdict:
     reported: tuple[Finding, ...] = ()
     hidden: tuple[tuple[Finding, str], ...] = ()
     about: str = ""
-    asked: tuple[AskedQuestion, ...] = ()
+    answers: tuple[AskedQuestion, ...] = ()
     lacking: tuple[str, ...] = ()
     problem: str = ""
     is_named: bool = False
@@ -105,7 +105,7 @@ class RuleVerdict:
     @property
     def says_something(self) -> bool:
         """Whether it reports, or there is a reason why not."""
-        return bool(self.asked or self.lacking) or not self.is_silent
+        return bool(self.answers or self.lacking) or not self.is_silent
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Inspection:
 
 
 def inspect(
-    request: Request, reading: Reading, path: str, row: int, wanted: Sequence[Rule] = ()
+    request: Request, reading: Reading, path: str, row: int, rules: Sequence[Rule] = ()
 ) -> Inspection:
     """Say what is known of a line.
 
@@ -138,27 +138,27 @@ def inspect(
             stays as it is; what runs of the program have shown is used as well.
         path: the file, as the project names it.
         row: the line in its text; of a notebook, in the text of all its cells.
-        wanted: the rules to explain; none for all that look at the line.
+        rules: those to explain; none for all that look at the line.
 
     Raises KeyError for a file without a text.
     """
-    seen_in_runs = observation_findings.found(request)
-    if seen_in_runs.functions:
-        request = observation_findings.with_observations(request, seen_in_runs)
+    runs = observation_findings.observations_of(request)
+    if runs.functions:
+        request = observation_findings.with_observations(request, runs)
     with without_collector():
         part, task = part_with(path, request, reading, request.rules)
         if task.store is not None:
             task = replace(task, store=replace(task.store, is_left=True))
         indexed = index_part(part, task)
         if path in indexed.unread:
-            seen = indexed.unread[path]
-            told = (*(finding.message for finding in seen.findings), *seen.problems)
-            return Inspection(path, row, line_of(task.texts[path], row), notices=told)
+            result = indexed.unread[path]
+            notices = (*(finding.message for finding in result.findings), *result.problems)
+            return Inspection(path, row, line_of(task.texts[path], row), notices=notices)
         reported = Filter(request, task.project, task.texts, task.rules)
         linker = linker_of(task) if len(part) == len(task.texts) else None
         link = linker.link if linker is not None else None
         return deeply(
-            lambda: InspectedLine(path, row, indexed.files, reported, link).inspected(wanted)
+            lambda: InspectedLine(path, row, indexed.files, reported, link).inspected(rules)
         )
 
 
@@ -186,47 +186,47 @@ class InspectedLine:
     Args:
         path, row: which.
         files: the files of the project.
-        found: decides what is reported; knows the texts and all rules.
+        project_filter: decides what is reported; knows the texts and all rules.
         link: returns the values of all functions; None to compute them.
     """
 
     def __init__(
-        self, path: str, row: int, files: Files, found: Filter, link: Link | None = None
+        self, path: str, row: int, files: Files, project_filter: Filter, link: Link | None = None
     ) -> None:
         self.path = path
         self.row = row
-        self._filter = found
-        self._rules = [rule for rule in found.rules if rule.checks]
-        self._text = found.texts[path]
+        self._filter = project_filter
+        self._rules = [rule for rule in project_filter.rules if rule.checks]
+        self._text = project_filter.texts[path]
         self._file = files.own[path]
         self._program = Program(files, link=link)
         self._search = CandidateSearch(files, self._program.facts, self._rules)
 
-    def inspected(self, wanted: Sequence[Rule]) -> Inspection:
+    def inspected(self, rules: Sequence[Rule]) -> Inspection:
         """Say what is known of the line, and what these rules, else all, say of it."""
-        verdicts = [self.verdict(rule, rule in wanted) for rule in wanted or self._rules]
-        told = [each for each in verdicts if wanted or each.says_something]
+        verdicts = [self.verdict(rule, rule in rules) for rule in rules or self._rules]
+        relevant = [each for each in verdicts if rules or each.says_something]
         view = self._program.about(self.path)
         return Inspection(
             self.path,
             self.row,
             line_of(self._text, self.row).strip(),
             tuple(expressions(view, self.row)),
-            tuple(told),
+            tuple(relevant),
             tuple(self._program.failures),
         )
 
     def verdict(self, rule: Rule, is_wanted: bool) -> RuleVerdict:
         """The verdict of a rule on the line. One that was asked for is shown the line even where
         it has no candidate."""
-        found = self._findings_of(rule)
-        if found:
-            shown = [each for each in self._reported if each in found]
-            hidden = (each for each in found if each not in shown)
+        findings = self._findings_of(rule)
+        if findings:
+            visible = [each for each in self._reported if each in findings]
+            hidden = (each for each in findings if each not in visible)
             return RuleVerdict(
-                rule, tuple(shown), tuple((each, self._hider(each)) for each in hidden)
+                rule, tuple(visible), tuple((each, self._hider(each)) for each in hidden)
             )
-        looks = any(True for _ in self._shown(rule))
+        looks = any(True for _ in self._candidates_of(rule))
         lacking = [] if looks else self._search.lacking(self.path, self.row, rule, is_wanted)
         conditions = tuple(dict.fromkeys(lacking))
         ways = (way for _, way, _ in self._search.about(self.path, self.row, rule))
@@ -234,17 +234,17 @@ class InspectedLine:
         if not looks and not is_wanted:
             return RuleVerdict(rule, lacking=conditions, is_named=is_named)
         try:
-            about, asked, withheld = self._farthest(rule)
+            about, answers, withheld = self._farthest(rule)
         except Exception as error:
             return RuleVerdict(rule, problem=describe(error))
-        known = (*conditions, *withheld)
-        return RuleVerdict(rule, about=about, asked=asked, lacking=known, is_named=is_named)
+        reasons = (*conditions, *withheld)
+        return RuleVerdict(rule, about=about, answers=answers, lacking=reasons, is_named=is_named)
 
     @cached_property
     def _candidates(self) -> FileCandidates:
         return self._search.of(self.path)
 
-    def _shown(self, rule: Rule) -> Iterator[Candidate]:
+    def _candidates_of(self, rule: Rule) -> Iterator[Candidate]:
         """The nodes in the line that its checks are shown: all that meet the condition, whether or
         not anything may be found there."""
         for each in self._candidates.nodes:
@@ -267,8 +267,8 @@ class InspectedLine:
     @cached_property
     def _reported(self) -> Sequence[Finding]:
         """The findings in the file that the user is shown, as the rules have made them."""
-        shown = self._filter.findings(self.path, FileResult(self._judged))
-        places = {(each.code, each.span) for each in shown}
+        findings = self._filter.findings(self.path, FileResult(self._judged))
+        places = {(each.code, each.span) for each in findings}
         return [each for each in self._judged if (each.code, each.span) in places]
 
     def _hider(self, finding: Finding) -> str:
@@ -289,10 +289,10 @@ class InspectedLine:
         source = source_of(self.path, self._text, view, self._span)
         farthest: tuple[str, tuple[AskedQuestion, ...], Sequence[str]] = ("", (), ())
         for at, judges in views_of(self._about(rule), {rule.code: rule}, FileCode(source, view)):
-            view.asked = {}
-            withheld = [condition for found in judges(at) if (condition := lacking(found, at))]
-            if view.asked and len(view.asked) >= len(farthest[1]):  # of two, what is inside
-                farthest = at.brief, tuple(view.asked.values()), withheld[:1]
+            view.answers = {}
+            withheld = [condition for finding in judges(at) if (condition := lacking(finding, at))]
+            if view.answers and len(view.answers) >= len(farthest[1]):  # of two, what is inside
+                farthest = at.brief, tuple(view.answers.values()), withheld[:1]
         return farthest
 
     def _span(self, place: Place) -> Span:
@@ -303,17 +303,17 @@ class TracedView(FileView):
     """The facts about one file, with what is asked of them, in order.
 
     Attributes:
-        asked: the questions, each once, by the fact and what it was asked about.
+        answers: with the questions, each once, by the fact and what it was asked about.
     """
 
     def __init__(self, file: File, facts: Facts) -> None:
         super().__init__(file, facts)
-        self.asked: dict[tuple[type[Fact], str], AskedQuestion] = {}
+        self.answers: dict[tuple[type[Fact], str], AskedQuestion] = {}
 
     def note(self, kind: type[Fact], about: str, answer: object) -> None:
         """Take down a question: one that is asked again is the last once more."""
-        self.asked.pop((kind, about), None)
-        self.asked[kind, about] = AskedQuestion(kind, about, answer)
+        self.answers.pop((kind, about), None)
+        self.answers[kind, about] = AskedQuestion(kind, about, answer)
 
     def fact(self, kind: type[Known]) -> Known:
         """A fact of the project, whose questions are taken down."""
@@ -339,13 +339,13 @@ class TracedFact:
         if not callable(answer):
             return answer
 
-        def told(*arguments: Any, **named: Any) -> Any:
-            found = answer(*arguments, **named)
+        def ask(*arguments: Any, **named: Any) -> Any:
+            reply = answer(*arguments, **named)
             about = ", ".join(each for each in arguments if isinstance(each, str))
-            self._view.note(self._kind, about, found)
-            return found
+            self._view.note(self._kind, about, reply)
+            return reply
 
-        return told
+        return ask
 
 
 def expressions(view: FileView, row: int) -> Iterator[Expression]:
@@ -357,10 +357,10 @@ def expressions(view: FileView, row: int) -> Iterator[Expression]:
         if isinstance(node, ast.expr) and node.lineno == row and not isinstance(node, ast.Constant)
         if not isinstance(getattr(node, "ctx", None), ast.Store | ast.Del)
     ]
-    seen: set[str] = set()
+    texts: set[str] = set()
     for node in sorted(here, key=lambda node: (node.col_offset, -(node.end_col_offset or 0))):
         text = ast.unparse(node)
-        if text not in seen and view.at(node) is not None:
-            seen.add(text)
+        if text not in texts and view.at(node) is not None:
+            texts.add(text)
             value = view.ask(Values, node) or UNKNOWN
             yield Expression(text, value, view.ask(Hotness, node), view.ask(Regions, node))

@@ -44,7 +44,7 @@ def judge(
     path: str,
     text: Text,
     facts: FileView,
-    found: FileCandidates,
+    candidates: FileCandidates,
     rules: Sequence[Rule],
     spans: Spans = lambda place: span_in(None, place),
 ) -> JudgedFile:
@@ -53,7 +53,7 @@ def judge(
     A rule that raises is a problem of its own; what it and the others have found stays.
     """
     source = source_of(path, text, facts, spans)
-    return show(FileCode(source, facts), found.nodes, rules)
+    return show(FileCode(source, facts), candidates.nodes, rules)
 
 
 def source_of(path: str, text: Text, facts: FileView, spans: Spans) -> Source:
@@ -111,11 +111,11 @@ def by_unit(
     candidates: Iterable[Candidate], units: Units
 ) -> Iterator[tuple[Unit, Sequence[Candidate]]]:
     """The units that hold candidates, in order, each with these."""
-    found: dict[int, tuple[Unit, list[Candidate]]] = {}
+    by_start: dict[int, tuple[Unit, list[Candidate]]] = {}
     for each in candidates:
         unit = units.at(each.row)
-        found.setdefault(unit.start, (unit, []))[1].append(each)
-    for _, inside in sorted(found.items(), key=lambda item: item[0]):
+        by_start.setdefault(unit.start, (unit, []))[1].append(each)
+    for _, inside in sorted(by_start.items(), key=lambda item: item[0]):
         yield inside
 
 
@@ -129,7 +129,7 @@ def views_of(
 
     Some nodes have no expression of their own: `x[0]` of `x[0] += 1` is read and written.
     """
-    seen: set[tuple[str, int, int, int]] = set()
+    keys: set[tuple[str, int, int, int]] = set()
     for each in candidates:
         rule = rules.get(each.code)
         view = code.view(rule, each.here) if rule is not None else None
@@ -137,8 +137,8 @@ def views_of(
             continue
         # The test of `if x: ... else: ...` decides about two blocks.
         key = (each.code, each.check, each.here.number, id(view.cst))
-        if key not in seen:
-            seen.add(key)
+        if key not in keys:
+            keys.add(key)
             yield view, rule.checks[each.check].judge
 
 

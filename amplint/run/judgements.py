@@ -30,13 +30,13 @@ class Judgement(msgspec.Struct, array_like=True):
     Args:
         digest: of the file.
         rows: its candidates.
-        asked: all that the rules have asked about the project.
+        questions: all that the rules have asked about the project.
         findings, notices: as in `FileResult`.
     """
 
     digest: str
     rows: Rows
-    asked: list[Asked]
+    questions: list[Asked]
     findings: tuple[Finding, ...]
     notices: tuple[str, ...]
 
@@ -71,18 +71,18 @@ class Judgements:
 
     def recall(self, path: str, rows: Rows) -> Judgement | None:
         """The findings in a file, if it has not changed, and neither have its candidates."""
-        known = self._known.get(path)
-        if known is None or known.digest != self.store.digest_of(path) or known.rows != rows:
+        entry = self._judgements.get(path)
+        if entry is None or entry.digest != self.store.digest_of(path) or entry.rows != rows:
             return None
-        return known
+        return entry
 
     def keep(self, new: Mapping[str, Judgement], existing: Collection[str]) -> None:
         """Keep what was found, beside what is known of the other files of the project."""
         if not self.are_kept or not new:
             return
-        kept = {path: known for path, known in self._known.items() if path in existing}
+        judgements = {path: one for path, one in self._judgements.items() if path in existing}
         self.store.cache.put_packed(
-            {self._key: KeptJudgements(environment_digest(), {**kept, **new})}
+            {self._key: KeptJudgements(environment_digest(), {**judgements, **new})}
         )
 
     @cached_property
@@ -91,7 +91,7 @@ class Judgements:
         return key_of("judge", self.project, codes, self.with_observations)
 
     @cached_property
-    def _known(self) -> dict[str, Judgement]:
+    def _judgements(self) -> dict[str, Judgement]:
         entry = self.store.cache.get_packed(self._key, KeptJudgements)
         if entry is None or entry.environment != environment_digest():
             return {}
@@ -110,7 +110,7 @@ def judgements_of(
 
 def rows_of(candidates: FileCandidates) -> Rows:
     """The candidates in a file, to be held against those of a later run."""
-    shown: dict[int, list[str]] = {}
+    nodes: dict[int, list[str]] = {}
     for row, code, check, here in candidates.nodes:
-        shown.setdefault(row, []).append(f"{code} {check} {here.function} {here.number}")
-    return sorted(shown.items())
+        nodes.setdefault(row, []).append(f"{code} {check} {here.function} {here.number}")
+    return sorted(nodes.items())

@@ -79,12 +79,12 @@ class Linker:
         entry = self.store.cache.get_packed(self._key(files), KeptValues)
         if entry is not None and entry.environment == environment_of(files):
             changed = sorted(different(entry.digests, digests))
-            known = self._resumed(files, entry.snapshot, changed)
-            if known is not None:
+            inference = self._resumed(files, entry.snapshot, changed)
+            if inference is not None:
                 self.changed = changed
                 if len(changed) >= MANY_CHANGED:
-                    self._keep(known, digests)
-                return known
+                    self._keep(inference, digests)
+                return inference
         inference = linked(files, progress)
         self._keep(inference, digests)
         return inference
@@ -116,8 +116,8 @@ def environment_of(files: Files) -> list[str]:
     models of frameworks, what files ask of these, whether it presumes that they run under
     autocast, and whether they train on the CPU."""
     presumption = Presumption(files, files.assumes_autocast)
-    told = [*files.own_models, *files.asked_by_files, *presumption.key, str(trains_on_host(files))]
-    return [environment_digest(), *told, observations.digest_of(files.observed)]
+    keys = [*files.own_models, *files.asked_by_files, *presumption.key, str(trains_on_host(files))]
+    return [environment_digest(), *keys, observations.digest_of(files.observed)]
 
 
 def key_of_project(directory: str, with_observations: bool) -> str:
@@ -131,25 +131,25 @@ class LiveLinker:
     """Links the files of a project again and again: the values stay in memory.
 
     Args:
-        known: is called when values are known; it may raise what ends the run. (Before, values are
-            neither those of the old files nor those of the new ones.)
+        on_values: is called when values are known; it may raise what ends the run. (Before, values
+            are neither those of the old files nor those of the new ones.)
         changed: see `Linking`.
     """
 
-    known: Callable[[], None] = lambda: None
+    on_values: Callable[[], None] = lambda: None
     changed: Collection[str] | None = None
     _disk: Linker | None = None
-    _known: Facts | None = None
+    _facts: Facts | None = None
 
     @cached_property
     def observing(self) -> LiveLinker:
         """Another one, for the analysis with what runs have shown."""
-        return LiveLinker(self.known)
+        return LiveLinker(self.on_values)
 
     @property
     def inference(self) -> Inference | None:
         """The values that were given last; None where nothing was linked as a whole."""
-        return self._known.inference if self._known is not None else None
+        return self._facts.inference if self._facts is not None else None
 
     @property
     def files(self) -> Mapping[str, File]:
@@ -165,17 +165,17 @@ class LiveLinker:
         """The values of all functions. Those that were given before must not be used any more."""
         self.changed = None
         # It is taken out first: an edit that amplint fails on leaves nothing that could be used.
-        before, self._known = self._known, None
-        known = self._continued(files, before) if before is not None else None
-        self._known = known if known is not None else Facts(self._anew(files, progress))
-        self.known()
-        return self._known.inference
+        before, self._facts = self._facts, None
+        facts = self._continued(files, before) if before is not None else None
+        self._facts = facts if facts is not None else Facts(self._anew(files, progress))
+        self.on_values()
+        return self._facts.inference
 
     def facts(self, inference: Inference) -> Facts:
         """The facts that rest on the values that were given last, with what of those before is
         still so."""
-        assert self._known is not None and self._known.inference is inference
-        return self._known
+        assert self._facts is not None and self._facts.inference is inference
+        return self._facts
 
     def _anew(self, files: Files, progress: Progress) -> Inference:
         if self._disk is None:
@@ -201,10 +201,10 @@ class LiveLinker:
             return None
         # A file that was indexed before is the same object.
         changed = [path for path in {**old, **new} if old.get(path) is not new.get(path)]
-        found = continued(files, inference, sorted(changed))
-        if found is None:
+        continuation = continued(files, inference, sorted(changed))
+        if continuation is None:
             return None
         self.changed = changed
-        now, edit = found
+        now, edit = continuation
         now.store.forget_unused()
         return before.after(now, edit)

@@ -38,7 +38,7 @@ class FoundObservations:
     notices: tuple[str, ...] = ()
 
 
-def found(request: Request) -> FoundObservations:
+def observations_of(request: Request) -> FoundObservations:
     """The observations of the projects whose files are reported."""
     functions: dict[str, ObservedFunction] = {}
     notices: list[str] = []
@@ -47,37 +47,37 @@ def found(request: Request) -> FoundObservations:
             continue
         prefix = project.prefix
         try:
-            told = observations.read(project.directory)
+            by_name = observations.read(project.directory)
         except UnusableError as error:
             notices.append(f"{prefix}{observations.FILE} is not used: {error}")
             continue
-        for name, function in told.items():
+        for name, function in by_name.items():
             functions[f"{prefix}{name}"] = function
     return FoundObservations(functions, tuple(notices))
 
 
-def with_observations(request: Request, seen: FoundObservations) -> Request:
+def with_observations(request: Request, runs: FoundObservations) -> Request:
     """The request to the second analysis."""
     return replace(
         request,
-        observed=seen.functions,
+        observed=runs.functions,
         linker=request.linker and request.linker.observing,
     )
 
 
-def joined(plain: AnalysisResult, other: AnalysisResult, seen: FoundObservations) -> AnalysisResult:
+def joined(plain: AnalysisResult, other: AnalysisResult, runs: FoundObservations) -> AnalysisResult:
     """The findings of the analysis without observations, and what only the other one finds."""
     places = {place_of(finding) for finding in plain.findings}
     still = {place_of(each) for each in other.findings if is_about_comments(each)}
-    kept = [
+    old = [
         each for each in plain.findings if not is_about_comments(each) or place_of(each) in still
     ]
     new = [
-        marked(each, seen)
+        marked(each, runs)
         for each in other.findings
         if place_of(each) not in places and not is_about_comments(each)
     ]
-    return replace(plain, findings=tuple(sorted([*kept, *new], key=by_place)))
+    return replace(plain, findings=tuple(sorted([*old, *new], key=by_place)))
 
 
 def reached(result: AnalysisResult, request: Request, reading: Reading) -> AnalysisResult:
@@ -100,15 +100,15 @@ def reached(result: AnalysisResult, request: Request, reading: Reading) -> Analy
         if path not in files:
             files[path] = File(path, reading.text(path).text)
         facts = innermost(files[path].facts, finding.span.start.row)
-        seen = request.observed.get(facts.id)
-        if seen is None or seen.text != digest_of(facts, files[path].lines):
-            return seen is not None
+        function = request.observed.get(facts.id)
+        if function is None or function.text != digest_of(facts, files[path].lines):
+            return function is not None
         first = facts.location[0]
         rows = range(finding.span.start.row - first, finding.span.end.row - first + 1)
-        return not seen.rows or not {*rows}.isdisjoint(seen.rows)
+        return not function.rows or not {*rows}.isdisjoint(function.rows)
 
-    kept = (each for each in result.findings if is_about_comments(each) or is_reached(each))
-    return replace(result, findings=tuple(kept))
+    findings = (each for each in result.findings if is_about_comments(each) or is_reached(each))
+    return replace(result, findings=tuple(findings))
 
 
 def place_of(finding: Finding) -> tuple[str, Position]:
@@ -121,9 +121,9 @@ def is_about_comments(finding: Finding) -> bool:
     return finding.code == UNUSED.code
 
 
-def marked(finding: Finding, seen: FoundObservations) -> Finding:
+def marked(finding: Finding, runs: FoundObservations) -> Finding:
     """A finding that rests on a run: it names the run, and its fix is not safe."""
-    message = f"as `{run_of(finding, seen)}` has shown: {finding.message}"
+    message = f"as `{run_of(finding, runs)}` has shown: {finding.message}"
     fix = finding.fix
     if fix is not None:
         newer = fix.newer.demoted() if fix.newer is not None else None
@@ -131,8 +131,8 @@ def marked(finding: Finding, seen: FoundObservations) -> Finding:
     return replace(finding, message=message, fix=fix)
 
 
-def run_of(finding: Finding, seen: FoundObservations) -> str:
+def run_of(finding: Finding, runs: FoundObservations) -> str:
     """The program that has shown what a finding rests on: the one that has run its function."""
-    here = seen.functions.get(f"{finding.path}::{finding.scope}")
-    others = (each for name, each in seen.functions.items() if name.startswith(finding.path))
-    return next(each.run for each in (here, *others, *seen.functions.values()) if each is not None)
+    here = runs.functions.get(f"{finding.path}::{finding.scope}")
+    others = (each for name, each in runs.functions.items() if name.startswith(finding.path))
+    return next(each.run for each in (here, *others, *runs.functions.values()) if each is not None)

@@ -77,10 +77,10 @@ class Request:
     def settings_in_use(self) -> dict[Settings, list[str]]:
         """The settings of the files that are reported, and of which files; where there is no file,
         those of the root. Raises ConfigError."""
-        found: dict[Settings, list[str]] = {}
+        by_settings: dict[Settings, list[str]] = {}
         for path in sorted(self.selection.reported):
-            found.setdefault(self.settings_of(path), []).append(path)
-        return found or {self.settings_of(""): []}
+            by_settings.setdefault(self.settings_of(path), []).append(path)
+        return by_settings or {self.settings_of(""): []}
 
     def rules_of(self, settings: Settings) -> tuple[Rule, ...]:
         """The rules that judge files with these settings."""

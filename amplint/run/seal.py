@@ -28,8 +28,8 @@ def seal(key: bytes, name: str, body: bytes) -> str:
 
 def key_of_user() -> bytes:
     """The key; it is made when it is first asked for. Raises OSError where it has no place."""
-    if given := os.environ.get(VARIABLE):
-        return hashlib.blake2b(os.fsencode(given)).digest()
+    if secret := os.environ.get(VARIABLE):
+        return hashlib.blake2b(os.fsencode(secret)).digest()
     file = state_directory() / FILE
     if not file.exists():
         make(file)
@@ -41,9 +41,9 @@ def key_of_user() -> bytes:
 
 def state_directory() -> Path:
     """The directory where programs keep what is no setting, by the XDG Base Directory rules."""
-    given = Path(os.environ.get("XDG_STATE_HOME", ""))
-    if given.is_absolute():
-        return given
+    directory = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if directory.is_absolute():
+        return directory
     try:
         return Path.home() / ".local" / "state"
     except RuntimeError as error:

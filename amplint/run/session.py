@@ -108,24 +108,24 @@ def decoded(reading: Reading) -> tuple[dict[str, Text], Analysed]:
     """The texts of the files that have one, and what is said of those whose bytes are none, and
     of cells of notebooks that are no Python."""
     texts: dict[str, Text] = {}
-    seen: dict[str, FileResult] = {}
+    results: dict[str, FileResult] = {}
     for path in reading.paths:
         try:
             texts[path] = reading.text(path)
         except TooLargeError as error:  # which Python reads: it is no mistake
-            seen[path] = FileResult(notices=(f"{path}: not checked: {error.reason}",))
+            results[path] = FileResult(notices=(f"{path}: not checked: {error.reason}",))
         except UndecodableError as error:
             at = Position(error.row, error.column)
             what = "notebook" if isinstance(error, NotANotebookError) else "file"
-            seen[path] = FileResult(
+            results[path] = FileResult(
                 (unparsable(path, at, error.reason, what, remedy=error.remedy),)
             )
         else:
             refused = texts[path].refused
             if refused:
                 cells = (unparsable(path, at, reason, "cell") for at, reason in refused)
-                seen[path] = FileResult(tuple(cells))
-    return texts, Analysed(seen, unread=frozenset(seen))
+                results[path] = FileResult(tuple(cells))
+    return texts, Analysed(results, unread=frozenset(results))
 
 
 def store_of(request: Request, reading: Reading, texts: Mapping[str, Text]) -> IndexStore | None:
@@ -142,20 +142,20 @@ def rules_of(request: Request, paths: Iterable[str]) -> list[Rule]:
     """The rules that are to judge any of these files, and those that are off by default: a report
     says how many findings they have."""
     in_use = {request.settings_of(path) for path in paths}
-    wanted = {
+    codes = {
         rule.code
         for settings in in_use
         for rule in (*request.rules_of(settings), *request.rules_off(settings))
     }
-    return [rule for rule in request.rules if rule.code in wanted]
+    return [rule for rule in request.rules if rule.code in codes]
 
 
 def filtered(request: Request, tasks: Sequence[Task], parts: Sequence[Analysed]) -> AnalysisResult:
     """The result to report, of all that was judged."""
     results: dict[str, FileResult] = {}
     for part in parts:
-        for path in part.seen.keys() & request.selection.reported:
-            result = part.seen[path]
+        for path in part.results.keys() & request.selection.reported:
+            result = part.results[path]
             results[path] = results[path].joined(result) if path in results else result
     unread = frozenset(path for part in parts for path in part.unread)
     filters = {
@@ -215,24 +215,24 @@ def analyse_parts(tasks: Sequence[Task], request: Request, reading: Reading) -> 
         for part, task, disk in divided
         if not task.project.reported.isdisjoint(part)
     }
-    known = {part: memory.recall(part) for part, memory in memories.items()}
-    missing = [part for part in memories if known[part] is None]
+    analyses = {part: memory.recall(part) for part, memory in memories.items()}
+    missing = [part for part in memories if analyses[part] is None]
     at_once = max(min(jobs, len(missing)), 1)
 
     def work(part: tuple[str, ...]) -> Analysed:
         result = analyse_part(part, memories[part].task, max(jobs // at_once, 1))
         memories[part].keep(part, result)
         # What was asked of all other files is kept now: for all parts, it grows with their square.
-        return replace(result, used=frozenset(), asked={})
+        return replace(result, used=frozenset(), answers={})
 
-    found = each(
+    new_analyses = each(
         request.progress.noted("parts", work, missing),
         missing,
         [sum(sizes[path] for path in part) for part in missing],
         at_once,
     )
-    known |= zip(missing, found, strict=True)
-    return [result for result in known.values() if result is not None]
+    analyses |= zip(missing, new_analyses, strict=True)
+    return [result for result in analyses.values() if result is not None]
 
 
 def linker_of(task: Task) -> Linker | None:
@@ -307,36 +307,36 @@ class KeptParts:
             settings.assumes_autocast,
             settings.texts_of_models,
         ]
-        seen = observations.digest_of(self.task.observed)
+        digest = observations.digest_of(self.task.observed)
         return caching.key_of(
             "part",
             caching.environment(),
             rules,
             self.task.stated,
-            seen,
+            digest,
             part,
             list(self.task.texts),
         )
 
     def recall(self, part: tuple[str, ...]) -> Analysed | None:
         cache = self.request.cache
-        kept = cache.get(self.key(part), KeptAnalysis) if cache is not None else None
-        if kept is None or not self.holds(kept):
+        analysis = cache.get(self.key(part), KeptAnalysis) if cache is not None else None
+        if analysis is None or not self.holds(analysis):
             return None
-        self.valid[part] = kept
-        if not kept.seen.keys() | kept.unread >= self.task.project.reported & set(part):
+        self.valid[part] = analysis
+        if not analysis.seen.keys() | analysis.unread >= self.task.project.reported & set(part):
             return None
-        return Analysed(kept.seen, unread=kept.unread, limited=kept.limited)
+        return Analysed(analysis.seen, unread=analysis.unread, limited=analysis.limited)
 
-    def holds(self, kept: KeptAnalysis) -> bool:
+    def holds(self, analysis: KeptAnalysis) -> bool:
         """Whether nothing has changed that the analysis depends on."""
-        if any(self.reading.digest(path) != known for path, known in kept.digests.items()):
+        if any(self.reading.digest(path) != digest for path, digest in analysis.digests.items()):
             return False
-        others = list(kept.others)
-        changed = {path for path in others if self.reading.digest(path) != kept.others[path]}
+        others = list(analysis.others)
+        changed = {path for path in others if self.reading.digest(path) != analysis.others[path]}
         return all(
             QUESTIONS[question.kind](self.task.texts[others[number]].text, question.about) is answer
-            for question in kept.questions if changed
+            for question in analysis.questions if changed
             for answer, numbers in ((True, question.yes), (False, question.no))
             for number in numbers
             if others[number] in changed
@@ -344,7 +344,7 @@ class KeptParts:
 
     def keep(self, part: tuple[str, ...], result: Analysed) -> None:
         cache = self.request.cache
-        if cache is None or result.problems or any(seen.problems for seen in result.seen.values()):
+        if cache is None or result.problems or any(one.problems for one in result.results.values()):
             return
         before = self.valid[part].seen if part in self.valid else {}
         used = {*part, *result.used}
@@ -352,25 +352,25 @@ class KeptParts:
         numbers = {path: number for number, path in enumerate(others)}
         questions = [
             TextQuestion(kind, about, *numbered(answers, numbers))
-            for (kind, about), answers in result.asked.items()
+            for (kind, about), answers in result.answers.items()
         ]
-        kept = KeptAnalysis(
+        analysis = KeptAnalysis(
             {path: self.reading.digest(path) for path in sorted(used)},
             {path: self.reading.digest(path) for path in others},
             tuple(questions),
-            {**before, **result.seen},
+            {**before, **result.results},
             result.unread,
             result.limited,
         )
-        cache.put(self.key(part), kept)
+        cache.put(self.key(part), analysis)
 
 
 def numbered(
     answers: Mapping[str, bool], numbers: Mapping[str, int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The files for which it is so, and those for which it is not, by their numbers."""
-    found: dict[bool, list[int]] = {True: [], False: []}
+    by_answer: dict[bool, list[int]] = {True: [], False: []}
     for path, answer in answers.items():
         if path in numbers:
-            found[answer].append(numbers[path])
-    return tuple(found[True]), tuple(found[False])
+            by_answer[answer].append(numbers[path])
+    return tuple(by_answer[True]), tuple(by_answer[False])

@@ -20,7 +20,7 @@ def unused(
     suppressions: Suppressions,
     path: str,
     findings: Sequence[Finding],
-    known: Sequence[Rule],
+    rules: Sequence[Rule],
     ran: Sequence[Rule],
     all_ran: bool,
 ) -> Iterator[Finding]:
@@ -30,13 +30,13 @@ def unused(
         suppressions: those of the file.
         path: the file's path, for the findings.
         findings: all findings in the file before suppression.
-        known: all rules.
+        rules: all that exist.
         ran: the rules that looked at the file; of the others nothing can be said.
         all_ran: whether all that are on by default did.
     """
     for one in suppressions.all:
         covered = [finding for finding in findings if suppressions.covers(one, finding)]
-        for complaint in _complaints(suppressions, one, covered, known, ran, all_ran):
+        for complaint in _complaints(suppressions, one, covered, rules, ran, all_ran):
             finding = complaint.finding(path, suppressions.text)
             if not _is_hidden(finding, one, suppressions):
                 yield finding
@@ -80,7 +80,7 @@ def _complaints(
     suppressions: Suppressions,
     one: Suppression,
     covered: Sequence[Finding],
-    known: Sequence[Rule],
+    rules: Sequence[Rule],
     ran: Sequence[Rule],
     all_ran: bool,
 ) -> Iterator[Complaint]:
@@ -98,7 +98,7 @@ def _complaints(
         if one.kind == "noqa" and not suppressions.is_code(word.text):
             continue
         try:
-            rule = find(word.text, known)
+            rule = find(word.text, rules)
         except UnknownRuleError as error:
             yield Complaint(word.start, word.end, str(error))
             continue
@@ -114,10 +114,10 @@ def _complaints(
 def _beside(suppressions: Suppressions, one: Suppression, covered: Sequence[Finding]) -> str:
     """The end of a sentence about codes that a comment names to no effect: those that its line
     has instead."""
-    left = {finding.code for finding in covered if not suppressions.suppresses(finding)}
-    if one.rows is None or not left:
+    codes = {finding.code for finding in covered if not suppressions.suppresses(finding)}
+    if one.rows is None or not codes:
         return ""
-    return f": this line has {', '.join(sorted(left))}"
+    return f": this line has {', '.join(sorted(codes))}"
 
 
 def _what_was_meant(written: str) -> str:

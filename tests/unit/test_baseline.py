@@ -499,7 +499,7 @@ def test_what_is_written_is_read_again(
 ) -> None:
     file = tmp_path_factory.mktemp("b") / FILE
     module.write(module.Baseline(file, known))
-    assert module.read(file).known == known
+    assert module.read(file).counts == known
     text = file.read_text("utf-8")
     module.write(module.Baseline(file, dict(reversed(known.items()))))
     assert file.read_text("utf-8") == text

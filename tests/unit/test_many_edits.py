@@ -90,7 +90,7 @@ def test_what_edits_have_named_is_forgotten(
         answers = [*looker.look(Look(number, uri, {uri: Open(text)}, "utf-16"))]
         (judged,) = (each for each in answers if isinstance(each, JudgedText))
         findings.add(len(judged.items))
-        known = looker._memory.linker._known
+        known = looker._memory.linker._facts
         assert known is not None
         inference = known.inference
         sizes.append(len(inference.store.slots) + inference.memo._size)

@@ -186,7 +186,7 @@ def test_what_a_part_has_asked_of_all_files_is_kept_on_disk_alone(
 
     def counted(work, items, *_):  # type: ignore[no-untyped-def]
         results = [work(item) for item in items]
-        asked.extend(result.asked for result in results)
+        asked.extend(result.answers for result in results)
         return results
 
     monkeypatch.setattr(session, "each", counted)

@@ -590,7 +590,7 @@ def test_a_look_may_end_between_link_and_judge(
     looker = Looker(check)
     assert looked(looker, file, a=WAITS) == [LookEnded(1, [])]
     monkeypatch.undo()
-    looker.check = looker._memory.linker.known = lambda: None
+    looker.check = looker._memory.linker.on_values = lambda: None
     assert judged(looked(looker, file, a=WAITS)) == {"a.py": ["AMP101"]}
 
 
