@@ -131,19 +131,19 @@ def columns(title: str, groups: Sequence[Bars]) -> str:
     base = TOP + HEIGHT
     blocks: dict[str, list[int]] = {}
     for at, group in enumerate(groups):
-        left = MARGIN + at * wide
-        blocks.setdefault(group.block, []).append(left)
+        edge = MARGIN + at * wide
+        blocks.setdefault(group.block, []).append(edge)
         for number, (name, size) in enumerate((("before", group.before), ("after", group.after))):
             tall = round(HEIGHT * size / most, 1)
-            x = left + number * WIDTH
+            x = edge + number * WIDTH
             parts.append(
                 f'<rect class="{name}" x="{x}" y="{base - tall:g}" width="{WIDTH - 4}" '
                 f'height="{tall:g}"/>'
             )
             parts.append(middle(x + WIDTH / 2 - 2, base - tall - 4, f"{size:.3g}"))
-        parts.append(middle(left + WIDTH, base + 16, group.label))
-    for block, lefts in blocks.items():
-        parts.append(middle((lefts[0] + lefts[-1]) / 2 + WIDTH, base + 34, block))
+        parts.append(middle(edge + WIDTH, base + 16, group.label))
+    for block, edges in blocks.items():
+        parts.append(middle((edges[0] + edges[-1]) / 2 + WIDTH, base + 34, block))
     width = max(MARGIN + len(groups) * wide, LEGEND)
     parts.append(f'<line x1="{MARGIN}" y1="{base}" x2="{width}" y2="{base}"/>')
     name = escape(title)
