@@ -25,8 +25,8 @@ HARNESS = ("amplint/verify/", "amplint/observing/")  # where it lay before it wa
 FOLDERS = ("amplint", "amplint_verify", "rules", "tests")
 # What there may be at most. A commit that raises a figure says what a user gets for it.
 BUDGET = {
-    "rules": 11_430,
-    "amplint without verify": 38_660,
+    "rules": 11_500,
+    "amplint without verify": 38_750,
     "the harness": 8_480,
     "tests": 40_650,
     "a median rule": 60,

@@ -29,6 +29,7 @@ from amplint.ir.flow import (
     is_none,
     last_name,
     method_called,
+    whole,
 )
 from amplint.ir.model import Block, Graph, Node, path_of
 from amplint.knowledge import libraries
@@ -412,6 +413,8 @@ class ColdGuards(Fact):
             return side
         rare = any(self._has_modulo(state, n, 0) for n in node.operands)
         rare |= any(self._is_clock(state, n, 0) for n in node.operands)
+        if operator in ("Eq", "NotEq") and any(measures_batch(state, n) for n in node.operands):
+            return None
         if not rare and operator in ("Eq", "NotEq", "In", "NotIn"):
             rare = any(self._is_counter((function, n)) for n in node.operands) and not any(
                 may_be(state.values[n], Tensor | TensorTree) for n in node.operands
@@ -656,6 +659,15 @@ def summands(graph: Graph, number: int) -> tuple[int, ...]:
     if node.operator in SUMS:
         return node.operands
     return node.operands[:1] if node.op == ops.NARROW else ()
+
+
+def measures_batch(state: State, number: int) -> bool:
+    """Ex) len(batch), of what a loop draws: most batches are as long as they should be"""
+    graph, node = state.graph, state.graph.nodes[number]
+    measured = node.argument(0) if node.op == ops.CALL else -1
+    if measured < 0 or Symbol("builtins.len") not in state.values[node.operands[0]]:
+        return False
+    return graph.nodes[whole(graph, measured)].op == ops.ITER
 
 
 def draws(state: State, node: Node) -> bool:

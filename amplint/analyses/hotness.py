@@ -54,6 +54,7 @@ from amplint.values.atoms import (
     BOTTOM,
     NO_DEVICE,
     Atom,
+    DType,
     Evidence,
     Heat,
     Host,
@@ -544,7 +545,7 @@ class Hotness(PlaceFact[Heat]):
 
     def _over_few(self, state: State, block: int) -> bool:
         """A loop over the optimizers, the models or the parameters is not one over batches, nor is
-        one over numbers that are written out, as those of a check of gradients."""
+        one over constants that are written out, as those of a check of gradients."""
         facts = state.graph.blocks[block]
         if facts.kind == "while":
             return False
@@ -1104,9 +1105,13 @@ def gives_tensor(value: Value) -> bool:
 
 
 def is_constant(value: Value) -> bool:
-    """Ex) of the items of [8, 16]"""
+    """Ex) of the items of [8, 16], or of [(torch.float16, "half")]"""
     atom = only(value)
-    return isinstance(atom, Host) and atom.const is not None
+    parts = atom.items if isinstance(atom, Sequence) and atom.items else (value,)
+    return all(
+        isinstance(part, DType) or (isinstance(part, Host) and part.const is not None)
+        for part in map(only, parts)
+    )
 
 
 def counts(state: State, loop: int) -> bool:

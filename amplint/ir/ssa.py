@@ -731,8 +731,19 @@ class Builder:
         return call
 
     def on_Subscript(self, node: ast.Subscript) -> int:
-        operands = (self.expr(node.value), self.expr(node.slice))
-        return self.emit(ops.SUBSCRIPT, operands, None, where(node))
+        container, key = self.expr(node.value), self.expr(node.slice)
+        container = self.places[node.value] = self.before_other_keys(container, self.nodes[key])
+        return self.emit(ops.SUBSCRIPT, (container, key), None, where(node))
+
+    def before_other_keys(self, container: int, read: Node) -> int:
+        """The dict as it was before other keys than the one that is read were put into it."""
+        while read.op == ops.CONST and self.nodes[container].op == ops.PUT:
+            put = self.nodes[container]
+            other = self.nodes[put.second]
+            if other.op != ops.CONST or not isinstance(other.data, str) or other.data == read.data:
+                break
+            container = put.operands[0]
+        return container
 
     def on_Slice(self, node: ast.Slice) -> int:
         parts = [p for p in (node.lower, node.upper, node.step) if p is not None]

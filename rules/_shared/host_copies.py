@@ -169,7 +169,7 @@ class _RepeatedNumber(NamedTuple):
 
 
 def constant_of(data: View) -> _RepeatedNumber | None:
-    """Ex) 0, [0, 0] and [value] * n"""
+    """Ex) 0, [0, 0] and [value] * n; or what counts the rounds of the loop around it"""
     if data.op in ("list", "tuple"):
         numbers = [element.value for element in data.cst.elements]
         texts = {data.source.text(number) for number in numbers}
@@ -182,7 +182,15 @@ def constant_of(data: View) -> _RepeatedNumber | None:
         if not isinstance(count, Host) or count.kind != "int":
             return None
         return _RepeatedNumber(f"({times.text},)", repeated.operands[0], is_counted=False)
-    return _RepeatedNumber("()", data) if _is_literal(data) and is_number(data) else None
+    is_constant = (_is_literal(data) or _counts_rounds(data)) and is_number(data)
+    return _RepeatedNumber("()", data) if is_constant else None
+
+
+def _counts_rounds(at: View) -> bool:
+    """Ex) i, of `for i in range(n)` or `for i, x in enumerate(loader)`"""
+    source = at.origin.operands[0].origin if at.origin.op == "unpack" else at.origin
+    atom = only(at.value)
+    return source.op == "iter" and isinstance(atom, Host) and atom.kind == "int"
 
 
 def filling(copy: Copy, constant: _RepeatedNumber | None = None) -> Fix | None:

@@ -32,6 +32,7 @@ from amplint import (
 from amplint import libcst as cst
 from amplint.knowledge.host_reads import LOGGED, READING_FUNCTIONS, READING_METHODS
 
+from ._hot_arguments import HotArgument
 from ._nests import as_nests
 from ._read_by_framework import ReadByFramework, read_by_framework
 from ._unknown_when_hot import UnknownWhenHot
@@ -91,6 +92,8 @@ def hot_tensor(at: View, receiver: bool = False) -> Tensor | TensorTree | None:
     was moved. `receiver`: a method of tensors is called on it, which says that it is one.
     """
     tensor = device_tensor(at.value, not receiver, receiver, presumed=True)
+    if tensor is None and (argument := at.ask(HotArgument)) is not None:
+        tensor = device_tensor(argument, certain=True, presumed=True)
     if tensor is None or receiver:
         return tensor
     return tensor if at.ask(NotGuessed if _on_device(tensor) else TensorCertainty) else None
@@ -181,7 +184,8 @@ def _tensors_logged(call: View) -> Iterator[Tensor]:
 def _tensors_in_dict(value: Value) -> Iterator[Tensor]:
     """The tensors in a dict that surely are on the device."""
     atom = only(value)
-    for _, entry in atom.items if isinstance(atom, Mapping) else ():
+    items = (*(entry for _, entry in atom.items), atom.rest) if isinstance(atom, Mapping) else ()
+    for entry in items:
         tensor = device_tensor(entry, certain=True)
         if isinstance(tensor, Tensor):
             yield tensor

@@ -10,8 +10,8 @@ waits. With `device=`, it is built where it is needed.
 The move may also be a few lines later, if nothing reads the tensor in between, and at most the
 tensor whose device it goes to is written into it (`rows[:, :n] = x`, then `rows.to(x.device)`).
 Also found are tensors joined from such tensors
-(`torch.cat([torch.ones(n), torch.zeros(n)]).to(x.device)`), and constants that only the device
-needs:
+(`torch.cat([torch.ones(n), torch.zeros(n)]).to(x.device)`), and constants, or the number of a round
+of a loop, that only the device needs:
 
     zero = torch.tensor(0).to(x.device)               # torch.full((), 0, device=x.device)
     weight = torch.tensor([1.0] * n).to(x.device)     # torch.full((n,), 1.0, device=x.device)

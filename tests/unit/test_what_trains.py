@@ -25,9 +25,15 @@ def main(layer{parameters}):
 
 @pytest.mark.parametrize(
     ("sizes", "parameters", "found"),
-    [("[8, 16, 64]", "", 0), ("(8, 16)", "", 0), ("loader", ", loader", 1)],
+    [
+        ("[8, 16, 64]", "", 0),
+        ("(8, 16)", "", 0),
+        ("[(8, torch.float16), (16, torch.float32)]", "", 0),
+        ("loader", ", loader", 1),
+        ("[(8, loader), (16, loader)]", ", loader", 1),
+    ],
 )
-def test_a_loop_over_numbers_that_are_written_out_is_not_over_batches(
+def test_a_loop_over_constants_that_are_written_out_is_not_over_batches(
     sizes: str, parameters: str, found: int, tmp_path: Path
 ) -> None:
     text = CHECK.format(sizes=sizes, parameters=parameters)

@@ -425,8 +425,8 @@ class Evaluation(FramePart):
 
     op_await = op_return = op_starred
 
-    def op_fstring(self, _: Node) -> Value:
-        return transfer.STR
+    def op_fstring(self, node: Node) -> Value:
+        return self.frame.applied(transfer.text_begun, node, next(iter(node.data), None))
 
     def op_slice(self, _: Node) -> Value:
         return transfer.OBJECT

@@ -9,6 +9,7 @@ containers, then arithmetic, attributes, factories, modules, methods, and calls 
 from amplint.inference.transfer.arguments import chosen_types as chosen_types
 from amplint.inference.transfer.arguments import dtype_of as dtype_of
 from amplint.inference.transfer.arguments import names_dtype as names_dtype
+from amplint.inference.transfer.arguments import text_begun as text_begun
 from amplint.inference.transfer.arithmetic import augmented as augmented
 from amplint.inference.transfer.arithmetic import binary as binary
 from amplint.inference.transfer.arithmetic import compare as compare
@@ -34,7 +35,6 @@ from amplint.inference.transfer.containers import put as put
 from amplint.inference.transfer.containers import subscript_atom as subscript_atom
 from amplint.inference.transfer.containers import unpack as unpack
 from amplint.inference.transfer.kinds import OBJECT as OBJECT
-from amplint.inference.transfer.kinds import STR as STR
 from amplint.inference.transfer.kinds import Site as Site
 from amplint.inference.transfer.modules import output_device as output_device
 from amplint.inference.transfer.promotion import as_float32 as as_float32

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
-from amplint.inference.transfer.kinds import Site
+from amplint.inference.transfer.kinds import STR, Site
 from amplint.inference.transfer.symbols import DTYPES, canonical
 from amplint.knowledge.dtypes import covering
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
@@ -27,10 +28,13 @@ from amplint.values.atoms import (
     Value,
     constant,
     first_of,
+    one,
 )
 from amplint.values.lattice import agreed, only
 
 HOST_DEVICES = ("cpu", "meta")
+# Where a number follows. Ex) f"cuda:{rank}", "cuda:%d" % rank, "cuda:" + str(rank)
+NUMBERED = re.compile(rf"(cuda|{'|'.join(sorted(OTHER_ACCELERATORS))}):(%|\{{|$)")
 
 
 def dtype_of(value: Value) -> str | None:
@@ -105,6 +109,15 @@ def device_of_atom(atom: Atom, site: Site) -> Device:
         name = f"cuda:{atom.const}" if atom.known else None
         return replace(site.device("moved to the device here"), name=name)
     return NO_DEVICE
+
+
+def text_begun(begin: object, site: Site) -> Value:
+    """A text that goes on with a value: a device, if the beginning names one."""
+    named = NUMBERED.match(begin) if isinstance(begin, str) else None
+    if named is None:
+        return STR
+    others = OTHER_ACCELERATORS & {named.group(1)}
+    return one(replace(site.device("the device is chosen here"), others=others))
 
 
 def array_dtype_of(value: Value) -> str | None:

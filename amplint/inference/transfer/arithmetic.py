@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from amplint.inference.transfer.arguments import text_begun
 from amplint.inference.transfer.containers import updated
 from amplint.inference.transfer.kinds import BOOL, FLOAT, INT, NUMBER, STR, Site
 from amplint.inference.transfer.promotion import tensors_in
@@ -77,8 +78,8 @@ def is_either(*operands: Value) -> bool:
 
 
 def binary_atoms(operator: str, left: Atom, right: Atom, site: Site) -> Value:
-    if isinstance(left, Host) and left.kind == "str" and operator == "Mod":
-        return STR
+    if isinstance(left, Host) and left.kind == "str" and operator in ("Add", "Mod"):
+        return text_begun(left.const, site)
     operands = tensors_in([one(left), one(right)])
     if isinstance(left, Tensor | TensorTree) or isinstance(right, Tensor | TensorTree):
         other = right if isinstance(left, Tensor | TensorTree) else left
@@ -132,7 +133,7 @@ def host_arithmetic(operator: str, left: Host, right: Host) -> Value:
         ranks = {array.rank for array in arrays}
         rank = 1 if 1 in ranks and operator != "MatMult" else None
         return one(Host("numpy", dtype=dtype if dtype in FLOATS else None, rank=rank))
-    if kinds <= {"str"} or (left.kind == "str" and operator == "Mod"):
+    if kinds <= {"str"}:
         return STR
     if operator == "Div":
         return FLOAT

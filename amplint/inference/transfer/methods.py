@@ -12,6 +12,7 @@ from amplint.inference.transfer.arguments import (
     dtype_of,
     legacy_type,
     names_dtype,
+    text_begun,
 )
 from amplint.inference.transfer.containers import iterate, of_keys, unpinned
 from amplint.inference.transfer.factories import factory, legacy_tensor
@@ -61,7 +62,7 @@ def call_method(method: Method, arguments: Arguments, site: Site) -> Value:
     if isinstance(of, Object):
         return call_object_method(of, name, arguments, site)
     if isinstance(of, Host):
-        return call_host_method(of, name, arguments)
+        return call_host_method(of, name, arguments, site)
     if isinstance(of, Mapping):
         return call_mapping_method(of, name, arguments)
     if isinstance(of, Sequence):
@@ -197,7 +198,7 @@ def call_blob_method(blob: TensorTree, name: str, arguments: Arguments, site: Si
     return entries or call_tensor_method(Tensor(device=blob.device), name, arguments, site)
 
 
-def call_host_method(host: Host, name: str, arguments: Arguments) -> Value:
+def call_host_method(host: Host, name: str, arguments: Arguments, site: Site) -> Value:
     if host.kind == "numpy":
         if name == "astype":
             return one(replace(host, dtype=array_dtype_of(arguments.get("dtype", 0) or UNKNOWN)))
@@ -205,6 +206,8 @@ def call_host_method(host: Host, name: str, arguments: Arguments) -> Value:
             return one(replace(host, rank=None if name in ("reshape", "squeeze") else host.rank))
         return NUMBER if name == "item" else NUMPY
     if host.kind == "str":
+        if name == "format":
+            return text_begun(host.const, site)
         return UNKNOWN if name in ("split", "partition", "encode") else STR
     if host.kind == "size" and name == "numel":
         return INT
