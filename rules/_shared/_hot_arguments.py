@@ -21,12 +21,13 @@ from amplint.facts.inference_results import Reasons
 from amplint.inference import transfer
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
-from amplint.values.atoms import Tensor, Value
-from amplint.values.lattice import is_unknown, join, known
+from amplint.values.atoms import Host, Tensor, Unknown, Value
+from amplint.values.lattice import join, known
 
 
 class HotArgument(NodeFact[Value]):
-    """The tensor that a parameter is, or an item of one, by a call that makes the place hot."""
+    """The tensor that a parameter is, or an item of one, by a call that makes the place hot, where
+    others pass numbers."""
 
     sentence = "a call that runs once per batch passes a tensor for {it}"
 
@@ -35,6 +36,9 @@ class HotArgument(NodeFact[Value]):
     _reasons = Required(Reasons)
 
     def of(self, at: NodePlace) -> Value | None:
+        kinds = {*map(type, self.inference.states[at.function].values[at.node])}
+        if Host not in kinds or not kinds <= {Host, Tensor, Unknown}:
+            return None
         tensors = (known(value) for value in self._values(at))
         return next((t for t in tensors if t and all(isinstance(a, Tensor) for a in t)), None)
 
@@ -45,8 +49,8 @@ class HotArgument(NodeFact[Value]):
         while (node := state.graph.nodes[number]).op == ops.SUBSCRIPT:
             number = node.operands[0]
             keys.insert(0, state.values[node.second])
-        if node.op != ops.PARAM or is_unknown(state.values[number]):
-            return  # or its calls are not followed: those of a large table of functions
+        if node.op != ops.PARAM:
+            return
         for site in self._hotness.calls_behind(at):
             argument = self._guards.argument(site, at.function, node.data)
             if argument is None or argument < 0:

@@ -63,7 +63,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/inference/whole_program/observation_values.py": "TENSOR",
         "amplint/inference/whole_program/number_uses.py": "OF_TENSORS_ALONE",
         "amplint/inference/transfer/ranks.py": "MASKS",
-        "amplint/inference/transfer/arguments.py": "HOST_DEVICES NUMBERED",
+        "amplint/inference/transfer/arguments.py": "HOST_DEVICES",
         "amplint/inference/transfer/attributes.py": "MODULE_TENSORS",
         "amplint/inference/transfer/methods.py": "VIEWS",
         "amplint/inference/transfer/symbols.py": "DTYPES",
