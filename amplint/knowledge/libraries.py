@@ -311,9 +311,17 @@ THREADS: dict[str, tuple[str, int, int | None]] = {
     "asyncio.to_thread": ("func", 0, None),
     "threading.Thread": ("target", 1, 3),
     "threading.Timer": ("function", 1, 2),
+    "multiprocessing.Process": ("target", 1, 3),
+    "torch.multiprocessing.Process": ("target", 1, 3),
+    "torch.multiprocessing.spawn": ("fn", 0, 1),
+    "torch.multiprocessing.spawn.spawn": ("fn", 0, 1),
+    "torch.multiprocessing.start_processes": ("fn", 0, 1),
 }
-"""What runs a function in another thread -> the name and the position of that argument, and the
-position of the arguments for it; None where they follow."""
+"""What runs a function in another thread or process -> the name and the position of that argument,
+and the position of the arguments for it; None where they follow."""
+
+PASSES_RANK = "torch.multiprocessing.s"
+"""What begins like this passes the number of the process before the arguments (torch 2.13)."""
 
 EXECUTORS: frozenset[str] = words_of(
     """

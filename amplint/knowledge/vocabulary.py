@@ -346,6 +346,10 @@ OTHER_ACCELERATORS = frozenset({"mps", "npu", "xpu", "hpu"})
 """Types of devices with an autocast of their own, on which a region of CUDA does nothing
 (torch/amp/autocast_mode.py, torch 2.13; npu: torch_npu)."""
 
+NUMBERED_DEVICE = re.compile(rf"(cuda|{'|'.join(sorted(OTHER_ACCELERATORS))}):(%|\{{|$)")
+"""The beginning of a text that names a device and goes on with its number: f"cuda:{rank}",
+"cuda:%d" % rank, "cuda:{}".format(rank), "cuda:" + str(rank)."""
+
 REDIRECTS_CUDA = ("transfer_to_npu", "gpu_migration")
 """What lets the names of CUDA mean another device (torch_npu.contrib, habana_frameworks.torch)."""
 

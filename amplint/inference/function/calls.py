@@ -13,6 +13,7 @@ from amplint.inference.function.frameworks import FrameworkCalls
 from amplint.inference.function.results import CallResults
 from amplint.inference.state import Key
 from amplint.inference.transfer import options
+from amplint.inference.transfer.kinds import INT
 from amplint.inference.whole_program.class_hierarchy import AUTOGRAD_FUNCTION, MAX_BY_NAME
 from amplint.ir import ops
 from amplint.ir.flow import method_called
@@ -249,7 +250,8 @@ class Calls(FramePart):
             contexts = self.contexts_of(atom.id, makers, arguments, node)
             if contexts:
                 return join([one(Instance(atom.id, inputs=inputs)), contexts])
-            if infer.hierarchy.is_loader(atom.id) and self.hands_on(makers):
+            moves = infer.hierarchy.methods(atom.id, "__next__")  # what it hands out, perhaps
+            if infer.hierarchy.is_loader(atom.id) and self.hands_on(makers) and not moves:
                 device = transfer.host_memory(
                     "torch.utils.data.DataLoader", arguments, self.frame.site(node)
                 )
@@ -451,7 +453,9 @@ class Calls(FramePart):
         if packed is None:
             self.hand_over(work, replace(arguments, positional=arguments.positional[1:]))
             return
-        self.hand_over(work, unpacked(arguments.get("args", packed)))
+        inputs = unpacked(arguments.get("args", packed))
+        rank = (INT,) if name.startswith(libraries.PASSES_RANK) else ()
+        self.hand_over(work, replace(inputs, positional=(*rank, *inputs.positional)))
 
     def execute(self, method: str, arguments: Arguments) -> None:
         """Ex) executor.submit(work, x), pool.map(work, xs)"""

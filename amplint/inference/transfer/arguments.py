@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from amplint.inference.transfer.kinds import STR, Site
 from amplint.inference.transfer.symbols import DTYPES, canonical
 from amplint.knowledge.dtypes import covering
 from amplint.knowledge.factories import LEGACY_CONSTRUCTORS
-from amplint.knowledge.vocabulary import DEVICE_NAME, OTHER_ACCELERATORS
+from amplint.knowledge.vocabulary import DEVICE_NAME, NUMBERED_DEVICE, OTHER_ACCELERATORS
 from amplint.values.atoms import (
     ACCELERATOR,
     CPU,
@@ -33,8 +32,6 @@ from amplint.values.atoms import (
 from amplint.values.lattice import agreed, only
 
 HOST_DEVICES = ("cpu", "meta")
-# Where a number follows. Ex) f"cuda:{rank}", "cuda:%d" % rank, "cuda:" + str(rank)
-NUMBERED = re.compile(rf"(cuda|{'|'.join(sorted(OTHER_ACCELERATORS))}):(%|\{{|$)")
 
 
 def dtype_of(value: Value) -> str | None:
@@ -113,7 +110,7 @@ def device_of_atom(atom: Atom, site: Site) -> Device:
 
 def text_begun(begin: object, site: Site) -> Value:
     """A text that goes on with a value: a device, if the beginning names one."""
-    named = NUMBERED.match(begin) if isinstance(begin, str) else None
+    named = NUMBERED_DEVICE.match(begin) if isinstance(begin, str) else None
     if named is None:
         return STR
     others = OTHER_ACCELERATORS & {named.group(1)}
