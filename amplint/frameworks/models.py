@@ -113,7 +113,7 @@ class Models:
         giving_losses: the names of methods of which a framework backpropagates the result.
         reading: the names of methods that bring the tensors that they are given to the host.
         scaling: the names of methods that run the backward pass of a loss that they scale, divide
-            gradients by the scale, or gather them.
+            gradients by the scale, clip or gather them.
         gathering: those that gather them.
         asking: the names of methods that ask a framework for a precision.
         taking: the names of methods that are given a module, which a framework runs.

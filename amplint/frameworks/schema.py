@@ -70,8 +70,8 @@ class MethodRow(Row, frozen=True):
         scaled: whether the framework scales the loss then.
         scaling: what a call of it does where the precision scales the loss. "scales": it runs the
             backward pass of the scaled loss; "unscales": it divides the gradients by the scale;
-            "gathers": it is a context in which the optimizer makes its step for the last of several
-            batches alone.
+            "clips": it limits them as they are; "gathers": it is a context in which the optimizer
+            makes its step for the last of several batches alone.
     """
 
     names: tuple[str, ...]
@@ -86,7 +86,7 @@ class MethodRow(Row, frozen=True):
     reads: bool = False
     asks: str | None = None
     scaled: bool = False
-    scaling: Literal["scales", "unscales", "gathers"] | None = None
+    scaling: Literal["scales", "unscales", "clips", "gathers"] | None = None
 
     def role(self, name: str, position: int) -> Role | None:
         """The role of what a parameter is given.

@@ -18,9 +18,9 @@ from amplint.findings.violations import Violation
 from amplint.gradscaler.automaton import StepCall
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import Role
-from amplint.gradscaler.losses import Scalers
+from amplint.gradscaler.losses import Scalers, scaled_under
 from amplint.gradscaler.outcomes import Decision, Outcomes
-from amplint.gradscaler.situations import Fault, SituatedEvent, Situation, TraceFacts
+from amplint.gradscaler.situations import ENDS, Fault, SituatedEvent, Situation, TraceFacts
 from amplint.gradscaler.symbolic_values import Symbolic
 from amplint.gradscaler.trace import Occurrence, Site, TrainingTrace
 from amplint.util.walks import reachable
@@ -96,13 +96,11 @@ class Certainty:
             faults: all ways in which it may be made.
         """
         first, then = (self.sites[site] for site in pair.ends)
-        ends = {
-            max(fault.here, fault.there): self.ends(fault.here, fault.there) for fault in faults
-        }
+        ends = {max(fault.here, fault.there): self.ends(fault) for fault in faults}
         for step in then:
             before = [each for each in first if each < step]
             if before:
-                ends.setdefault(step, self.ends(before[-1], step))
+                ends.setdefault(step, self.ends(Fault(pair.violation, step, before[-1])))
         trials = {step: self.trial(decisions) for step, decisions in ends.items()}
         wrong = any(not trials[step].certain.isdisjoint(faults) for step in trials)
         # What is so in one iteration may be otherwise in the next one.
@@ -112,16 +110,19 @@ class Certainty:
         return any(
             fault in self.trial(decisions, free, outcome).certain
             for fault in faults
-            for decisions in (self.ends(fault.here, fault.there),)
+            for decisions in (self.ends(fault),)
             for free in self.free
             # Two tests that change from one iteration to the next may be one in other words.
             if self.varying(decisions) <= free
             for outcome in (True, False)
         )
 
-    def ends(self, *steps: int) -> frozenset[Decision]:
+    def ends(self, fault: Fault) -> frozenset[Decision]:
         """The outcomes of tests with which both ends of a mistake are reached."""
-        guards = frozenset[Decision]().union(*(self.event(step).guards for step in steps))
+        here, there = self.event(fault.here), self.event(fault.there)
+        guards = here.guards | there.guards
+        if StepCall.SCALED_BACKWARD in ENDS.get(fault.violation, ()):
+            guards |= scaled_under(there.object, self.trace)
         # Nothing but a scaler has its methods.
         return guards | {(scaler, True) for scaler, under in self.called if under <= guards}
 

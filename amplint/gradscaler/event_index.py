@@ -19,6 +19,7 @@ from amplint.gradscaler.events import (
     is_scaler_step,
     role,
 )
+from amplint.gradscaler.gradient_statistics import depends_on_scale, is_statistic
 from amplint.inference import Inference, SiteId, State
 from amplint.ir import ops
 from amplint.ir.model import Node
@@ -206,6 +207,9 @@ class EventIndex:
     def _events(self, function: str, state: State) -> Iterable[tuple[int, TrainingEvent]]:
         for number in calls(state):
             each = event(self.inference, state, number)
+            if each is None and is_statistic(state, number):
+                is_scaled = depends_on_scale(self.inference, function, number)
+                each = TrainingEvent(TrainingEventKind.READ, -1) if is_scaled else None
             if each is None:
                 continue
             callees = self.inference.calls.edges.get((function, number), set())

@@ -109,6 +109,7 @@ CASTS = frozenset({TrainingEventKind.HALF, TrainingEventKind.BFLOAT16, TrainingE
 # The event of a cast of parameters to a 16-bit dtype.
 OF_DTYPE = {"float16": TrainingEventKind.HALF, "bfloat16": TrainingEventKind.BFLOAT16}
 OF_CAST = {"half": TrainingEventKind.HALF, "bfloat16": TrainingEventKind.BFLOAT16}
+OF_SCALING = {"scales": TrainingEventKind.SCALED_BACKWARD, "clips": TrainingEventKind.CLIP}
 PRETRAINED = frozenset({"from_pretrained", "from_config"})
 # The beginnings of names of functions that leave alone what they are given.
 HARMLESS = ("torch.", "builtins.", "copy.", "logging.", "math.", "numpy.")
@@ -240,8 +241,8 @@ def event_of_framework(inference: Inference, value: Value, method: str) -> Train
     scaling = scaling_of(inference, value, method)
     if scaling == "unscales":
         return TrainingEventKind.ELSEWHERE
-    scales = scaling == "scales" and all(keeps_scaler(inference, atom) for atom in value)
-    return TrainingEventKind.SCALED_BACKWARD if scales else None
+    kind = OF_SCALING.get(scaling or "")
+    return kind if kind and all(keeps_scaler(inference, atom) for atom in value) else None
 
 
 def keeps_scaler(inference: Inference, atom: Atom) -> bool:
@@ -324,9 +325,14 @@ def clamps(state: State, number: int, method: str) -> bool:
 
 def is_of_gradient(state: State, node: Node) -> bool:
     """Ex) p.grad.data.norm(2), torch.norm(p.grad)"""
-    method, receiver = method_called(state.graph, node)
-    symbol = may_be(state.values[node.operands[0]], Symbol)
-    return is_gradient(state, receiver if method and not symbol else node.argument(0))
+    return is_gradient(state, subject(state, node))
+
+
+def subject(state: State, call: Node) -> int:
+    """The node of x, of x.abs() and torch.abs(x)."""
+    method, receiver = method_called(state.graph, call)
+    symbol = may_be(state.values[call.operands[0]], Symbol)
+    return receiver if method and not symbol else call.argument(0)
 
 
 def is_gradient(state: State, number: int) -> bool:

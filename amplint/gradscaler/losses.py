@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice, product
 
 from amplint.gradscaler.events import Role
-from amplint.gradscaler.outcomes import Outcomes
+from amplint.gradscaler.outcomes import Decision, Outcomes
 from amplint.gradscaler.symbolic_values import (
     Symbolic,
     SymbolicValues,
@@ -42,6 +42,28 @@ def scalers_of(loss: Symbolic, trace: TrainingTrace, outcomes: Outcomes) -> Poss
         if not 0 < len(scalers[value]) <= MOST:
             scalers[value] = frozenset({None})
     return scalers[loss]
+
+
+def scaled_under(loss: Symbolic, trace: TrainingTrace) -> frozenset[Decision]:
+    """The outcomes of tests without which no scaler has scaled a loss.
+
+    Ex) `if scaler is not None: loss = scaler.scale(loss)`, before `loss.backward()` in any case
+    """
+    symbols = trace.symbols
+    under: dict[Symbolic, frozenset[Decision]] = {}  # of the values that may be scaled
+    for value in sorted(reachable([loss], lambda each: operands_of(symbols[each]))):
+        term, operands = symbols[value], operands_of(symbols[value])
+        guards = term[4] if term[0] == "choice" else [frozenset[Decision]()] * len(operands)
+        ways = [
+            decisions | under[each]
+            for decisions, each in zip(guards, operands, strict=True)
+            if each in under
+        ]
+        if term[0] == "scaled" and trace.roles.get(term[1]) is Role.SCALER:
+            under[value] = frozenset()
+        elif ways:
+            under[value] = frozenset.intersection(*ways)
+    return under.get(loss, frozenset())
 
 
 def combined(

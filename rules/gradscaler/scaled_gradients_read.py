@@ -1,7 +1,8 @@
-"""The norm of gradients is read while they are still multiplied by the scale of a GradScaler.
+"""The size of gradients is read while they are still multiplied by the scale of a GradScaler.
 
-After `scaler.scale(loss).backward()` every gradient is 65536 times the true one, and so is its
-norm: a log or a threshold test mostly sees the scale, and jumps whenever the scale changes.
+After `scaler.scale(loss).backward()` every gradient is 65536 times the true one, and so are its
+norm and its largest element: a log or a threshold test mostly sees the scale, and jumps whenever
+the scale changes.
 
     scaler.scale(loss).backward()
     norm = sum(p.grad.norm() ** 2 for p in model.parameters()) ** 0.5       # 65536 times as large
@@ -14,9 +15,10 @@ norm: a log or a threshold test mostly sees the scale, and jumps whenever the sc
 
 Fix safety: none is offered: only the author knows how the number is used.
 
-Known limits: only norms are reported, and only if every path from the backward pass to the read is
-wrong; an unknown function that gets the optimizer or the scaler is assumed to unscale. Silent in
-functions that use the scale, because they may divide by it.
+Known limits: only norms, sums, means, deviations and extremes are reported, and only if every path
+from the backward pass to the read is wrong; an unknown function that gets the optimizer or the
+scaler is assumed to unscale. Silent in functions that use the scale, because they may divide by it,
+and where the same number is tested for 0 or infinity, or divided by another one of the gradients.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from amplint import Differs, FunctionTexts, Group, Misuse, Rule, View, Violation
 from amplint.knowledge.vocabulary import KNOWS_THE_SCALE
 
 from .._shared.steps import report
+from ._scaled_statistics import DependsOnScale
 
 rule = Rule(
     "AMP414",
@@ -39,6 +42,8 @@ rule = Rule(
 
 
 def message(call: View, misuse: Misuse) -> str | None:
+    if not call.ask(DependsOnScale):
+        return None
     if any(word in text for text in texts_around(call, misuse) for word in KNOWS_THE_SCALE):
         return None
     return "`{call}` reads gradients that are still multiplied by the scale"

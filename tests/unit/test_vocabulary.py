@@ -52,6 +52,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/gradscaler/events.py": (
             "CLAMPS CLAMPS_IN_PLACE MODULE_CASTS NORMS PROTOCOL SAME_NORM VISITING VISITS"
         ),
+        "amplint/gradscaler/gradient_statistics.py": "OF_EACH_ELEMENT REDUCTIONS",
         "amplint/gradscaler/missing_calls.py": "NEEDED",
         "amplint/gradscaler/parameter_lists.py": "ASKED EACH_PARAMETER",
         "amplint/gradscaler/symbolic_values.py": "ASKED_OF_NORMS",

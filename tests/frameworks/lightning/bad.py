@@ -86,6 +86,7 @@ class ByHand(L.LightningModule):
         optimizer.zero_grad()
         self.manual_backward(F.mse_loss(self.layer(x), y))
         torch.nn.utils.clip_grad_norm_(self.parameters(), 1.0)  # expect: AMP404
+        self.clip_gradients(optimizer, gradient_clip_val=0.5)  # expect: AMP404
         optimizer.step()
 
     def configure_optimizers(self):

@@ -80,6 +80,7 @@ class ByHand(L.LightningModule):
         optimizer.zero_grad()
         self.manual_backward(F.mse_loss(self.layer(x), y))
         torch.nn.utils.clip_grad_norm_(self.parameters(), 1.0)
+        self.clip_gradients(optimizer, gradient_clip_val=0.5)
         optimizer.step()
 
     def configure_optimizers(self):
@@ -96,7 +97,22 @@ class Unscaled(ByHand):
         self.manual_backward(F.mse_loss(self.layer(x), y))
         self.trainer.strategy.precision_plugin.scaler.unscale_(optimizer)
         torch.nn.utils.clip_grad_norm_(self.parameters(), 1.0)
+        self.clip_gradients(optimizer, gradient_clip_val=0.5)
         optimizer.step()
+
+
+class ByHook(ByHand):
+    """In float16: the trainer unscales before it calls the hook."""
+
+    def training_step(self, batch, batch_idx):
+        x, y = batch
+        optimizer = self.optimizers()
+        optimizer.zero_grad()
+        self.manual_backward(F.mse_loss(self.layer(x), y))
+        optimizer.step()
+
+    def on_before_optimizer_step(self, optimizer):
+        self.clip_gradients(optimizer, gradient_clip_val=0.5)
 
 
 class OwnBackward(ByHand):
@@ -109,4 +125,5 @@ class OwnBackward(ByHand):
 def fit_by_hand(dataset):
     L.Trainer(precision="bf16-mixed").fit(ByHand(), Data())
     L.Trainer(precision="16-mixed").fit(Unscaled(), Data())
+    L.Trainer(precision="16-mixed").fit(ByHook(), Data())
     L.Trainer(precision="16-mixed").fit(OwnBackward(), Data())
