@@ -19,7 +19,7 @@ from amplint.gradscaler.events import (
     is_scaler_step,
     role,
 )
-from amplint.gradscaler.gradient_statistics import depends_on_scale, is_statistic
+from amplint.gradscaler.gradient_statistics import GradientStatistics
 from amplint.inference import Inference, SiteId, State
 from amplint.ir import ops
 from amplint.ir.model import Node
@@ -205,10 +205,11 @@ class EventIndex:
         return FunctionEvents(events, frozenset(parts))
 
     def _events(self, function: str, state: State) -> Iterable[tuple[int, TrainingEvent]]:
+        statistics = GradientStatistics(self.inference, function)
         for number in calls(state):
             each = event(self.inference, state, number)
-            if each is None and is_statistic(state, number):
-                is_scaled = depends_on_scale(self.inference, function, number)
+            if each is None and number in statistics.numbers:
+                is_scaled = statistics.depends_on_scale(number)
                 each = TrainingEvent(TrainingEventKind.READ, -1) if is_scaled else None
             if each is None:
                 continue

@@ -320,8 +320,17 @@ THREADS: dict[str, tuple[str, int, int | None]] = {
 """What runs a function in another thread or process -> the name and the position of that argument,
 and the position of the arguments for it; None where they follow."""
 
-PASSES_RANK = "torch.multiprocessing.s"
-"""What begins like this passes the number of the process before the arguments (torch 2.13)."""
+PASS_RANK: frozenset[str] = words_of(
+    """
+    torch.multiprocessing.spawn torch.multiprocessing.spawn.spawn
+    torch.multiprocessing.start_processes
+    """
+)
+"""Those that pass the number of the process before the arguments (the docs of torch 2.13)."""
+
+PROCESSES: frozenset[str] = PASS_RANK | {"multiprocessing.Process", "torch.multiprocessing.Process"}
+"""Those that run it in another process. A forked one stays in the region around the call, and a
+spawned one does not (run with torch 2.13)."""
 
 EXECUTORS: frozenset[str] = words_of(
     """

@@ -174,12 +174,12 @@ def filtered(request: Request, tasks: Sequence[Task], parts: Sequence[Analysed])
     notices: list[str] = []
     off: list[tuple[str, str]] = []
     for path in sorted(results):
-        result, rules = results[path], filters[request.project_of(path)]
-        off += ((path, finding.code) for finding in rules.off(path, result))
+        result, reported = results[path], filters[request.project_of(path)]
+        off += ((path, finding.code) for finding in reported.off(path, result))
         problems += result.problems
         blames_amplint |= bool(result.problems) and result.blames_amplint
         notices += result.notices
-        findings += rules.findings(path, result)
+        findings += reported.findings(path, result)
     limited = united(part.limited for part in parts)
     return AnalysisResult(
         tuple(findings),

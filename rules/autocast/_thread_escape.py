@@ -10,6 +10,7 @@ from amplint.inference.transfer import canonical
 from amplint.ir import ops
 from amplint.ir.ast_cache import NodePlace
 from amplint.knowledge.casts import policy
+from amplint.knowledge.libraries import PROCESSES
 from amplint.knowledge.operations import OPERATORS
 from amplint.util.walks import reachable
 from amplint.values.atoms import (
@@ -35,6 +36,10 @@ class ThreadWork(CallFact[Evidence]):
 
     def of(self, at: NodePlace) -> Evidence | None:
         infer = self.inference
+        state = infer.states[at.function]
+        callees = state.values[state.graph.nodes[at.node].operands[0]]
+        if not PROCESSES.isdisjoint(atom.name for atom in callees if isinstance(atom, Symbol)):
+            return None
         work = infer.calls.threads.get((at.function, at.node), set())
         called = sorted({atom.id for atom in work if isinstance(atom, Function)})
         for atom in work:

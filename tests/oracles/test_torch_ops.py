@@ -1938,3 +1938,29 @@ def test_a_number_that_half_holds_is_the_same_in_float16_and_bfloat16(number: fl
         assert same or math.isnan(number)
     else:
         assert not same or abs(number) < 2**-14
+
+
+@pytest.mark.parametrize("name", libraries.THREADS)
+def test_what_runs_a_function_elsewhere_takes_it_and_its_arguments_there(name: str) -> None:
+    keyword, position, packed = libraries.THREADS[name]
+    module, _, attribute = name.rpartition(".")
+    runner = getattr(importlib.import_module(module), attribute)
+    parameters = [*inspect.signature(runner).parameters]
+    assert parameters[position] == keyword
+    assert packed is None or parameters[packed] == "args"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing is forked there")
+def test_a_process_is_told_its_rank_and_a_forked_one_stays_in_the_region(tmp_path: Path) -> None:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.multiprocessing.start_processes(
+            write_rank_and_region, args=(tmp_path,), nprocs=2, start_method="fork"
+        )
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {
+        "0": "True",
+        "1": "True",
+    }
+
+
+def write_rank_and_region(rank: int, directory: Path) -> None:
+    (directory / str(rank)).write_text(str(torch.is_autocast_enabled("cpu")))

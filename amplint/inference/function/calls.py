@@ -250,8 +250,9 @@ class Calls(FramePart):
             contexts = self.contexts_of(atom.id, makers, arguments, node)
             if contexts:
                 return join([one(Instance(atom.id, inputs=inputs)), contexts])
-            moves = infer.hierarchy.methods(atom.id, "__next__")  # what it hands out, perhaps
-            if infer.hierarchy.is_loader(atom.id) and self.hands_on(makers) and not moves:
+            # One with a `__next__` of its own may have moved the batches.
+            draws = infer.hierarchy.methods(atom.id, "__next__")
+            if infer.hierarchy.is_loader(atom.id) and self.hands_on(makers) and not draws:
                 device = transfer.host_memory(
                     "torch.utils.data.DataLoader", arguments, self.frame.site(node)
                 )
@@ -454,7 +455,7 @@ class Calls(FramePart):
             self.hand_over(work, replace(arguments, positional=arguments.positional[1:]))
             return
         inputs = unpacked(arguments.get("args", packed))
-        rank = (INT,) if name.startswith(libraries.PASSES_RANK) else ()
+        rank = (INT,) if name in libraries.PASS_RANK else ()
         self.hand_over(work, replace(inputs, positional=(*rank, *inputs.positional)))
 
     def execute(self, method: str, arguments: Arguments) -> None:
