@@ -58,6 +58,7 @@ from amplint.values.lattice import known, only
 
 MAX_DEPTH = 8  # of the parts of a test that are looked at
 MAX_PARTS = 4  # of an `and` or `or`
+MAX_NESTING = 2  # of an `and` or `or` in another one
 OFTEN = 5  # steps, by the default of an option
 MAX_DEPTH_OF_CALLS = 4  # at which what a call in a test returns is looked at
 COUNTS = frozenset({"len", "size", "numel", "nelement"})
@@ -113,15 +114,13 @@ class ColdGuards(Fact):
             return False
         return self._tells_evaluation(state, block.node, block.kind == "if")
 
-    def _tells_evaluation(
-        self, state: State, number: int, holds: bool, is_part: bool = False
-    ) -> bool:
+    def _tells_evaluation(self, state: State, number: int, holds: bool, depth: int = 0) -> bool:
         """Whether this outcome of a test is that of evaluation alone.
 
         Ex) that `not self.training` holds, that `train and step > 0` does not is none
 
         Args:
-            is_part: of a test with `and` or `or`, whose parts have none that are looked at.
+            depth: at which it stands in a test with `and` or `or`.
         """
         node = state.graph.nodes[state.graph.narrowed(number)]
         for _ in range(MAX_DEPTH):
@@ -133,8 +132,9 @@ class ColdGuards(Fact):
         if node.op == ops.BOOL:
             # What holds of all parts of it; and of any, where each of them has this outcome.
             each_has = (node.data == "And") is holds
-            parts = () if is_part or len(node.operands) > MAX_PARTS else node.operands
-            outcomes = [self._tells_evaluation(state, part, holds, True) for part in parts]
+            is_looked_at = depth < MAX_NESTING and len(node.operands) <= MAX_PARTS
+            parts = node.operands if is_looked_at else ()
+            outcomes = [self._tells_evaluation(state, part, holds, depth + 1) for part in parts]
             return any(outcomes) if each_has else bool(outcomes) and all(outcomes)
         flag = EVALUATION_FLAG if holds else TRAINING_FLAG
         return flag.fullmatch(last_name(state.graph, number)) is not None
