@@ -26,9 +26,9 @@ FOLDERS = ("amplint", "amplint_verify", "rules", "tests")
 # What there may be at most. A commit that raises a figure says what a user gets for it.
 BUDGET = {
     "rules": 11_500,
-    "amplint without verify": 38_800,
+    "amplint without verify": 38_840,
     "the harness": 8_480,
-    "tests": 40_670,
+    "tests": 40_690,
     "a median rule": 60,
     "names of an author's surface": 300,
     "rules on by default": 85,
