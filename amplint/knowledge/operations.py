@@ -28,7 +28,8 @@ class OperationResult:
         rank: of the tensor, or of each: "same" (as the first tensor's); "scalar" (0-dim);
             "scalar-without-dim" (0-dim unless `dim` is given, then unknown); "reduction" (0-dim
             unless reduction="none"); "some" (one dimension or more); "sizes" (some, unless the
-            sizes given are empty); "broadcast" (the most of all tensor operands); "unknown".
+            sizes given are empty); "broadcast" (the most of all tensor operands); "product" (some,
+            where an operand may be a matrix); "unknown".
         dtype: "same" (as the first tensor's); "promote" (native promotion of all operands,
             numbers included); "promote-float" (the same, integers to the default dtype);
             "float-of" (integers to the default dtype, else same); "long-of" (integers and bool to
@@ -175,8 +176,8 @@ tensor some same: addbmm addmm addmv baddbmm bmm mm mv torch.bilinear torch.cdis
     torch.conv_transpose2d torch.conv_transpose3d torch.convolution torch.pdist F.bilinear F.conv1d
     F.conv2d F.conv3d F.conv_tbc F.conv_transpose1d F.conv_transpose2d F.conv_transpose3d
     F.grouped_mm F.linear F.pdist F.scaled_dot_product_attention linalg.multi_dot
-tensor unknown same: inner matmul .__matmul__ .__rmatmul__ torch.einsum torch.tensordot
-    linalg.matmul linalg.vecdot
+tensor product same: matmul .__matmul__ .__rmatmul__ linalg.matmul
+tensor unknown same: inner torch.einsum torch.tensordot linalg.vecdot
 tensor broadcast same: cross linalg.cross
 tensor some promote: addr ger outer torch.block_diag torch.cartesian_prod
 tensor unknown promote: kron torch.cosine_similarity F.cosine_similarity

@@ -66,7 +66,12 @@ from .._shared.classes import is_plain, passes_around
 if TYPE_CHECKING:
     from amplint import Source
 
-PRODUCTS = frozenset({"matmul", "mm", "bmm"})
+# What autocast runs in half, and what raises where its operands are of two dtypes.
+PRODUCTS = frozenset(
+    {"addbmm", "addmm", "baddbmm", "bmm", "einsum", "linear", "matmul", "mm"}
+    | {f"conv{form}{n}d" for form in ("", "_transpose") for n in (1, 2, 3)}
+    | {f"conv{n}d_{of}" for of in ("input", "weight") for n in (1, 2, 3)}  # of torch.nn.grad
+)
 # What keeps the dtype of a tensor, and is in no list of autocast.
 TURNING = frozenset({"t", "transpose", "T", "mT", "contiguous", "view", "reshape", "permute"})
 # What returns the input of a function in another form.
@@ -195,9 +200,9 @@ def clashing(backward: cst.FunctionDef, saving: View) -> cst.BaseExpression | No
     if len(params) != 2:  # of several outputs, not all need be half
         return None
     src, wide = saving.source, set(wide_in(backward, params[0], saving))
-    for whole, left, right in products(backward):
-        pair = {base(left, src), base(right, src)}
-        if params[1] in pair and wide & pair:
+    for whole, *operands in products(backward):
+        names = {base(operand, src) for operand in operands}
+        if params[1] in names and wide & names:
             return whole
     return None
 
@@ -256,18 +261,14 @@ def within(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     return reachable([node], lambda each: each.children)
 
 
-def products(
-    function: cst.FunctionDef,
-) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression, cst.BaseExpression]]:
-    """The matrix products of a function, each with what is multiplied."""
+def products(function: cst.FunctionDef) -> Iterator[list[cst.BaseExpression]]:
+    """The products of a function, each before what is multiplied, and what else it is given."""
     for node in within(function.body):
         match node:
             case cst.BinaryOperation(left, cst.MatrixMultiply(), right):
-                yield node, left, right
-            case cst.Call(cst.Attribute(left, cst.Name(name)), [right]) if name in PRODUCTS:
-                yield node, left, right.value
-            case cst.Call(cst.Attribute(_, cst.Name(name)), [one, other]) if name in PRODUCTS:
-                yield node, one.value, other.value
+                yield [node, left, right]
+            case cst.Call(cst.Attribute(receiver, cst.Name(name)), arguments) if name in PRODUCTS:
+                yield [node, receiver, *(argument.value for argument in arguments)]
 
 
 def base(node: cst.BaseExpression, src: Source) -> str:

@@ -527,6 +527,7 @@ def wrong_tensor(
         "some": result.dim() > 0,
         "sizes": result.dim() > 0,
         "broadcast": result.dim() == max(ranks, default=0),
+        "product": result.dim() > 0 or max(ranks) < 2,
         "unknown": True,
     }[rank]
     return None if fits else f"{result.dim()}-dim from {ranks}"
@@ -1964,3 +1965,14 @@ def test_a_process_is_told_its_rank_and_a_forked_one_stays_in_the_region(tmp_pat
 
 def write_rank_and_region(rank: int, directory: Path) -> None:
     (directory / str(rank)).write_text(str(torch.is_autocast_enabled("cpu")))
+
+
+def test_gradients_are_reduced_in_the_dtype_of_the_parameters_where_nothing_else_is_said() -> None:
+    """What AMP605 says, and the places of the arguments that it reads."""
+    from torch.distributed import fsdp
+
+    for policy in (fsdp.MixedPrecision, fsdp.MixedPrecisionPolicy):
+        parameters = inspect.signature(policy).parameters
+        assert list(parameters)[:2] == ["param_dtype", "reduce_dtype"]
+        assert parameters["reduce_dtype"].default is None
+        assert "``None`` but ``param_dtype`` is not ``None``, then" in (policy.__doc__ or "")

@@ -86,9 +86,10 @@ def promote(
         return agreed(promote(ranked, float_result, numbers) for ranked in possible)
     dimensioned = [t.dtype for t in operands if t.rank != 0]
     scalars = [t.dtype for t in operands if t.rank == 0]
-    if None in (*dimensioned, *scalars):
+    floats = [d for d in dimensioned if d in FLOATS]
+    if None in dimensioned or (None in scalars and not floats):
         return None
-    floats = [d for d in dimensioned if d in FLOATS] or [d for d in scalars if d in FLOATS]
+    floats = floats or [d for d in scalars if d in FLOATS]
     if floats:
         return widest(floats)
     if float_result:

@@ -147,6 +147,8 @@ def result_rank(word: str, operands: list[Tensor], arguments: Arguments) -> int 
         sizes = arguments.positional
         empty = any(isinstance(a, Sequence) and a.items == () for v in sizes[:1] for a in v)
         return 1 if sizes and not empty else None
+    if word == "product":  # of two vectors it has none; what may be a matrix is taken for one
+        return 1 if any(t.rank == 1 and t.dims != 1 for t in operands) else None
     return 1 if word == "some" or (word == "broadcast" and 1 in ranks) else None
 
 
