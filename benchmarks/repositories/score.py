@@ -41,7 +41,7 @@ CATEGORIES: Mapping[str, str] = {
     "AMP205": "manual-half", "AMP206": "manual-half", "AMP207": "manual-half",
     "AMP301": "backward-in-autocast", "AMP302": "optimizer-step-in-autocast",
     "AMP303": "optimizer-step-in-autocast", "AMP304": "bce-in-autocast",
-    "AMP309": "custom-function", "AMP4": "scaler-protocol",
+    "AMP308": "scaler-protocol", "AMP309": "custom-function", "AMP4": "scaler-protocol",
     "AMP501": BUILT, "AMP502": BUILT, "AMP504": BUILT,
     "AMP505": "transfer", "AMP506": "transfer", "AMP507": "transfer", "AMP509": "transfer",
     "AMP91": "transfer", "AMP60": "dataparallel", "AMP70": "deprecated-amp-api",

@@ -1,9 +1,9 @@
 """Gradients of a sharded model are added up in half.
 
-FSDP computes in `param_dtype`, and keeps the parameters in float32 for the optimizer. The gradients
-of all ranks are added in `reduce_dtype`, which is `param_dtype` where nothing else is said. A sum in
-bfloat16 has 8 bits: of many ranks, or of many micro-batches, it loses what is small. One in float16
-can overflow as well.
+FSDP computes in `param_dtype`, and keeps the parameters in float32 for the optimizer. The
+gradients of all ranks are added in `reduce_dtype`, which is `param_dtype` where nothing else is
+said. A sum in bfloat16 has 8 bits: of many ranks, or of many micro-batches, it loses what is small.
+One in float16 can overflow as well.
 
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16)
 
@@ -13,7 +13,7 @@ Sums in float32 are twice as much to send, and on few ranks half may do: the rul
 
 Fix safety: none is offered: whether the ranks are few, the author knows.
 
-Known limits: both dtypes have to be known. The configurations of DeepSpeed and Megatron are not read.
+Known limits: both dtypes have to be known. Configurations of DeepSpeed and Megatron are not read.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from collections.abc import Iterator
 from amplint import HALF, NONE, DType, Finding, Group, Rule, Unrun, View, calls, only
 
 SOURCE = (
-    "docstrings of MixedPrecision and MixedPrecisionPolicy of torch.distributed.fsdp in torch 2.13: "
-    "if reduce_dtype is None, the reduction uses param_dtype"
+    "docstrings of MixedPrecision and MixedPrecisionPolicy of torch.distributed.fsdp in torch "
+    "2.13: if reduce_dtype is None, the reduction uses param_dtype"
 )
 POLICIES = (
     "torch.distributed.fsdp.MixedPrecision",

@@ -1969,8 +1969,7 @@ def write_rank_and_region(rank: int, directory: Path) -> None:
 
 def test_gradients_are_reduced_in_the_dtype_of_the_parameters_where_nothing_else_is_said() -> None:
     """What AMP605 says, and the places of the arguments that it reads."""
-    from torch.distributed import fsdp
-
+    fsdp = importlib.import_module("torch.distributed.fsdp")
     for policy in (fsdp.MixedPrecision, fsdp.MixedPrecisionPolicy):
         parameters = inspect.signature(policy).parameters
         assert list(parameters)[:2] == ["param_dtype", "reduce_dtype"]
