@@ -156,6 +156,16 @@ def clip_in_helper(text: str) -> str | None:
     return helper(CLIP)(changed) if changed != text else None
 
 
+def saved_by_helper(text: str) -> str | None:
+    """A function of the file saves the checkpoints."""
+    changed = text.replace("torch.save(", "_save(")
+    return (
+        helper("def _save(state, path):\n    torch.save(state, path)")(changed)
+        if changed != text
+        else None
+    )
+
+
 CLIP = """def _clip(parameters, max_norm, norm_type=2.0):
     parameters = [each for each in parameters if each.grad is not None]
     torch.nn.utils.clip_grad_norm_(parameters, max_norm, norm_type)"""

@@ -223,6 +223,44 @@ def state_not_saved(program: Program) -> Mutants:
         yield min(rows), "\n".join(kept)
 
 
+def read_before_unscale(*lines: str) -> Callable[[Program], Mutants]:
+    """Lines that read the gradients of `{optimizer}`, before `scaler.unscale_(optimizer)`."""
+
+    def mutate(program: Program) -> Mutants:
+        for body, position, call, function in program.calls("unscale_"):
+            if is_scaler(function.value) and len(call.args) == 1:
+                optimizer = ast.unparse(call.args[0])
+                read = [line.format(optimizer=optimizer) for line in lines]
+                yield call.lineno, program.preceded(body[position], read)
+
+    return mutate
+
+
+def updated_for_each(program: Program) -> Mutants:
+    """The steps of two optimizers that follow each other, and the update after them, become a loop
+    over the optimizers with both in it."""
+    for body, position, call, function in program.calls("step"):
+        lines, scaler = body[position : position + 3], ast.unparse(function.value)
+        texts = [ast.unparse(line) for line in lines]
+        step = re.compile(rf"{re.escape(scaler)}\.step\((.+)\)")
+        steps = [step.fullmatch(text) for text in texts[:2]]
+        if is_scaler(function.value) and all(steps) and texts[2:] == [f"{scaler}.update()"]:
+            optimizers = ", ".join(each[1] for each in steps if each)
+            loop = [f"for _each in ({optimizers}):", f"    {scaler}.step(_each)", f"    {texts[2]}"]
+            changed = [f"{program.indent(lines[0])}{line}" for line in loop]
+            before, after = program.lines[: call.lineno - 1], program.lines[lines[2].end_lineno :]
+            yield call.lineno, "\n".join([*before, *changed, *after])
+
+
+def switched_off(program: Program) -> Mutants:
+    """A scaler whose step stands in a loop is switched off before the loop."""
+    for body, position, call, function in program.calls("step"):
+        loops = list(program.loops(body[position])) if is_scaler(function.value) else []
+        if loops and len(call.args) == 1:
+            off = f"{ast.unparse(function.value)}._enabled = False"
+            yield call.lineno, program.preceded(loops[0], [off])
+
+
 def scaled_loss_told(*lines: str) -> Callable[[Program], Mutants]:
     """What `scaler.scale(loss).backward()` goes back through gets a name, and lines after it report
     that name: the number is the loss times the scale."""
@@ -862,6 +900,10 @@ HOLDING = """import dataclasses
 class _Held:
     scores: torch.Tensor"""
 
+NORM_OF = """def _norm_of(optimizer):
+    grads = [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
+    return torch.stack([grad.norm() for grad in grads]).norm()"""
+
 TOLD = """def _told(value):
     return value.item()
 
@@ -909,6 +951,7 @@ CODES: dict[str, tuple[str, ...]] = {
     "migration": ("AMP7",),
     "parallel": ("AMP6",),
     # Of the rules that have a family for themselves, so that no other one's finding counts.
+    "off": ("AMP308",),
     "reported": ("AMP419",),
     "outside": ("AMP315",),
     "device": ("AMP316",),
@@ -928,6 +971,23 @@ MUTATIONS: tuple[Kind, ...] = (
     Kind("scaler", "zero_grad before the step", cleared_before_step),
     Kind("scaler", "scaler made in the loop", made_in_loop),
     Kind("scaler", "state not saved", state_not_saved),
+    Kind(
+        "scaler",
+        "norms logged before unscale_",
+        read_before_unscale(
+            'for _each in {optimizer}.param_groups[0]["params"]:',
+            "    print(_each.grad.norm())",
+        ),
+    ),
+    Kind(
+        "scaler",
+        "norm of a helper before unscale_",
+        read_before_unscale("_norm = _norm_of({optimizer})", "print(_norm)"),
+        helper(NORM_OF),
+    ),
+    Kind("scaler", "update for each optimizer", updated_for_each),
+    Kind("scaler", "state not saved, by a helper", state_not_saved, indirections.saved_by_helper),
+    Kind("off", "scaler switched off", switched_off),
     Kind("scaler", "update removed, scaler in a dict", update_removed, SCALER_IN_DICT),
     Kind("scaler", "step past, scaler in an attribute", step_past, SCALER_IN_ATTRIBUTE),
     Kind("scaler", "step twice, scaler by getattr", stepped_twice, SCALER_BY_GETATTR),

@@ -97,6 +97,51 @@ def test_the_mistake_is_written(name: str, written: str) -> None:
     assert textwrap.indent(written.strip(), " " * 8) in mutant
 
 
+CLIPPED = """\
+import torch
+
+
+def train(loss, one, other, scaler, path):
+    for _ in range(10):
+        scaler.scale(loss()).backward()
+        scaler.unscale_(one)
+        scaler.step(one)
+        scaler.step(other)
+        scaler.update()
+    torch.save(
+        {
+            "optimizer": one.state_dict(),
+            "scaler": scaler.state_dict(),
+        },
+        path,
+    )
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("norms logged before unscale_", "print(_each.grad.norm())\n        scaler.unscale_(one)"),
+        ("norm of a helper before unscale_", "_norm = _norm_of(one)\n        print(_norm)\n"),
+        (
+            "update for each optimizer",
+            "in (one, other):\n            scaler.step(_each)\n            scaler.update()\n",
+        ),
+        ("state not saved, by a helper", '_save(\n        {\n            "optimizer"'),
+    ],
+)
+def test_the_protocol_is_broken(name: str, written: str) -> None:
+    [mutant] = mutants_of(KINDS[name], CLIPPED)
+    assert written in mutant
+    assert ("scaler.state_dict()" not in mutant) is (name == "state not saved, by a helper")
+
+
+def test_a_scaler_is_switched_off_before_the_loop() -> None:
+    mutants = mutants_of(KINDS["scaler switched off"], CLIPPED)
+    assert mutants
+    assert all("    scaler._enabled = False\n    for _ in range(10):" in each for each in mutants)
+
+
 @pytest.mark.parametrize(
     ("name", "decorator", "read"),
     [
