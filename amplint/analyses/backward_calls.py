@@ -28,6 +28,7 @@ from amplint.values.atoms import (
     Instance,
     Method,
     Module,
+    NoGrad,
     Object,
     Sequence,
     Shows,
@@ -37,6 +38,7 @@ from amplint.values.atoms import (
 )
 
 BACKWARD_METHODS = ("backward", "manual_backward")
+NO_GRADIENTS = frozenset({"no_grad", "inference_mode"})
 MAX_BACKWARD_CALLS = 8  # calls between a region and the backward pass in it
 
 
@@ -55,6 +57,7 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
         super().__init__(inference, **required)
         self._abstract: dict[str, bool] = {}
         self._regions: dict[str, Collection[int]] = {}
+        self._without_gradients: dict[str, Collection[int]] = {}  # by function: blocks
         self.events = {function: self._events(function) for function in inference.states}
         self.trains = self._training()
 
@@ -74,6 +77,7 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
         for function in edit.functions:
             self._abstract.pop(function, None)
             self._regions.pop(function, None)
+            self._without_gradients.pop(function, None)
         for name in ("_runs", "_chains"):
             self.__dict__.pop(name, None)
         return True
@@ -138,7 +142,7 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
     def _alternatives(self, function: str, number: int) -> tuple[Collection[str], Collection[str]]:
         """The functions all of which must run what a call runs, and those of which one suffices."""
         callees = self.inference.calls.edges.get((function, number), set())
-        if callees.isdisjoint(self.trains):
+        if callees.isdisjoint(self.trains) or self.is_without_gradients(function, number):
             return (), ()
         loop_callees = self.inference.calls.choices.get((function, number), set()) & callees
         sure = {callee for callee in callees - loop_callees if not self.is_abstract(callee)}
@@ -203,6 +207,30 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
                 if opens or block.parent in inside:
                     inside.add(number)
         return self._regions[function]
+
+    def is_without_gradients(self, function: str, number: int) -> bool:
+        """Whether a node stands where gradients are off: what it runs trains nothing."""
+        block = self.inference.states[function].graph.nodes[number].block
+        return block in self.blocks_without_gradients(function)
+
+    def blocks_without_gradients(self, function: str) -> Collection[int]:
+        if function not in self._without_gradients:
+            self._without_gradients[function] = self._find_without_gradients(function)
+        return self._without_gradients[function]
+
+    def _find_without_gradients(self, function: str) -> Collection[int]:
+        blocks = self.inference.states[function].graph.blocks
+        if not NO_GRADIENTS.isdisjoint(self.inference.functions[function].decorated):
+            return range(len(blocks))
+        values = self.inference.states[function].values
+        inside: set[int] = set()
+        for number, block in enumerate(blocks):
+            # What may be one, as by an option for evaluation, lets training through.
+            opened = values[block.node] if block.kind == "with" else ()
+            off = bool(opened) and all(isinstance(a, NoGrad) for a in opened)
+            if off or block.parent in inside:
+                inside.add(number)
+        return inside
 
     def is_abstract(self, function: str) -> bool:
         """Whether the method is there to be overridden: it calls and returns nothing, or raises."""

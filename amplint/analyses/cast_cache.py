@@ -124,6 +124,8 @@ class CastCache(Fact):
         def called(part: Part) -> Iterator[Part]:
             function, _ = part
             for number, _ in self._calls(part):
+                if training and self._backward_calls.is_without_gradients(function, number):
+                    continue
                 edges = self.inference.calls.edges.get((function, number), ())
                 callees = [each for each in edges if not self._backward_calls.is_abstract(each)]
                 pool = self._backward_calls.trains if training else callees

@@ -51,7 +51,6 @@ from amplint.util.positions import Place
 from amplint.util.walks import reachable
 from amplint.values.atoms import (
     ACCELERATOR,
-    BOTTOM,
     NO_DEVICE,
     Atom,
     DType,
@@ -59,7 +58,6 @@ from amplint.values.atoms import (
     Heat,
     Host,
     Instance,
-    NoGrad,
     Object,
     Sequence,
     Shows,
@@ -81,7 +79,6 @@ LONGEST = 12
 # A call of one of more methods than these says little about each: `layer.check(x)` of any layer.
 FEW_METHODS = 6
 TRAINING, EVALUATION = "training", "evaluation"
-NO_GRADIENTS = frozenset({"no_grad", "inference_mode"})
 
 MAX_WRAPPERS = 4  # around a loader: `enumerate(tqdm(loader))`
 
@@ -209,7 +206,6 @@ class Hotness(PlaceFact[Heat]):
         self._surroundings: dict[str, list[Surroundings]] = {}
         self._updating: dict[str, frozenset[int]] = {}
         self._whole_steps: dict[str, frozenset[int]] = {}  # by function: blocks
-        self._without_gradients: dict[str, Collection[int]] = {}  # by function: blocks
         self._definitions: dict[str, HotDefinition] = {}
         self._reached: dict[str, Reached] = {}
         # by function: those that hotness may take
@@ -229,8 +225,7 @@ class Hotness(PlaceFact[Heat]):
         loops, surroundings = self._batch_loops, self._surroundings
         whole_steps = self._whole_steps
         of_functions: tuple[dict[str, Any], ...] = (
-            self._evaluates, self._evaluated, self._updating, self._without_gradients,
-            self._over_loaders,
+            self._evaluates, self._evaluated, self._updating, self._over_loaders,
         )  # fmt: skip
         for memo in of_functions:
             for function in edit.functions & memo.keys():
@@ -321,7 +316,8 @@ class Hotness(PlaceFact[Heat]):
             for number, node in enumerate(self.inference.states[function].graph.nodes):
                 callees = self.inference.calls.edges.get((function, number), set())
                 direct = number in events
-                trains = not callees.isdisjoint(calls.trains) and self._may_train(function, number)
+                trains = not callees.isdisjoint(calls.trains)
+                trains = trains and not calls.is_without_gradients(function, number)
                 if node.op == ops.CALL and (direct or trains):
                     training.append(TrainingCall(function, number, direct))
             steps = self._steps_after_micro_batches(function)
@@ -367,7 +363,8 @@ class Hotness(PlaceFact[Heat]):
                 stack += [
                     TrainingCall(caller, call, True)
                     for caller, call in self._callers.sites.get(function, ())
-                    if caller in enclosing and self._may_train(caller, call)
+                    if caller in enclosing
+                    and not self._backward_calls.is_without_gradients(caller, call)
                 ]
             while loop >= 0 and (function, loop) not in climbed:
                 climbed.add((function, loop))
@@ -480,36 +477,14 @@ class Hotness(PlaceFact[Heat]):
             block = state.graph.blocks[block].parent
         return block >= 0
 
-    def _may_train(self, function: str, number: int) -> bool:
-        """Whether what a call leads to trains there: it does not where gradients are off."""
-        block = self.inference.states[function].graph.nodes[number].block
-        return block not in self._blocks_without_gradients(function)
-
-    def _blocks_without_gradients(self, function: str) -> Collection[int]:
-        if function not in self._without_gradients:
-            self._without_gradients[function] = self._find_without_gradients(function)
-        return self._without_gradients[function]
-
     def _returns_without_gradients(self, function: str) -> bool:
         """Whether all that a function returns is made where gradients are off: it trains nothing
         by itself, as a safety checker or a search."""
         nodes = self.inference.states[function].graph.nodes
         returned = [number for number, node in enumerate(nodes) if node.op == ops.RETURN]
-        return bool(returned) and not any(self._may_train(function, each) for each in returned)
-
-    def _find_without_gradients(self, function: str) -> Collection[int]:
-        blocks = self.inference.states[function].graph.blocks
-        if not NO_GRADIENTS.isdisjoint(self.inference.functions[function].decorated):
-            return range(len(blocks))
-        values = self.inference.states[function].values
-        inside: set[int] = set()
-        for number, block in enumerate(blocks):
-            # What may be one, as by an option for evaluation, lets training through.
-            opened = values[block.node] if block.kind == "with" else BOTTOM
-            off = bool(opened) and all(isinstance(a, NoGrad) for a in opened)
-            if off or block.parent in inside:
-                inside.add(number)
-        return inside
+        return bool(returned) and all(
+            self._backward_calls.is_without_gradients(function, each) for each in returned
+        )
 
     def _enclosing_loops(self, function: str) -> list[int]:
         """By block: the innermost loop around it, or itself, that may be one over batches; -1
@@ -540,7 +515,8 @@ class Hotness(PlaceFact[Heat]):
         for number, block in enumerate(state.graph.blocks):
             if block.kind in ("loop", "comprehension") and is_called_loader(state, block.node):
                 evaluates = is_named or self._evaluates_by_calls(function, state)
-                if evaluates or number in self._blocks_without_gradients(function):
+                off = self._backward_calls.blocks_without_gradients(function)
+                if evaluates or number in off:
                     yield number
 
     def _over_few(self, state: State, block: int) -> bool:

@@ -16,8 +16,8 @@ from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
 
+from amplint.analyses.backward_calls import NO_GRADIENTS
 from amplint.analyses.cast_cache import autocast_of
-from amplint.analyses.hotness import NO_GRADIENTS
 from amplint.facts.call_guards import CallGuards
 from amplint.facts.fact import CallFact, Fact, Required
 from amplint.gradscaler.parameter_lists import modules_of, owner_of

@@ -20,6 +20,10 @@ the gradients in float32. `torch.autocast("cuda")` is float16 unless a dtype is 
 `MixedPrecision(param_dtype=torch.float16)` of FSDP has the same effect on gradients as such a
 region, and needs a `ShardedGradScaler`. The finding is at the optimizer's step.
 
+A region without a dtype is reported beside a scaler that is on for one dtype alone
+(`GradScaler(enabled=args.dtype == "float16")`): with bfloat16 it is a float16 region all the same.
+So is `scaler._enabled = ...`, which switches the scaler off, and not the region.
+
 Fix safety: there is no fix: a scaler has to be created, used at the step, and saved.
 
 The rule is silent if the loss is visibly computed outside the region: code in the region that needs
@@ -46,19 +50,28 @@ from amplint import (
     Rule,
     View,
     calls,
+    constant,
+    nodes,
+    only,
     reachable,
     region_dtype,
 )
-from amplint.knowledge.libraries import FULLY_SHARDED, SHARDED_SCALERS
+from amplint import libcst as cst
+from amplint.knowledge.libraries import AUTOCASTS, FULLY_SHARDED, SCALERS, SHARDED_SCALERS
 from amplint.knowledge.vocabulary import SCALES_BY_HAND
 
 from .._shared.classes import AUTOGRAD_FUNCTION
-from .._shared.guards import speaks_of
+from .._shared.guards import speaks_of, tests_around, tests_before
 from .._shared.regions import opened_above
 from .._shared.scalers import scaler_at
 from ._scaling import Frameworks, ShardedInFloat16
 
 COMPUTED = frozenset({"call", "binop", "unary", "phi", "unpack"})
+SETS_DTYPE = ("set_autocast_dtype", "set_autocast_gpu_dtype")
+DEVICES = re.compile(r"[\"'](cpu|cuda)\b")
+OF_DTYPE = re.compile(r"dtype|float16|half|fp16|amp")
+SWITCH_BOTH = "switch the region with it: `enabled=scaler.is_enabled()`"
+PASS = "pass the dtype to the region as well"
 SHARD = "scale the loss with a `ShardedGradScaler`, or use bfloat16, which needs none"
 
 rule = Rule(
@@ -99,6 +112,65 @@ def check_sharded(call: View) -> Iterator[Finding]:
         yield call.finding(message, (why, *call.hotness.chain), help=SHARD)
 
 
+@rule.on(calls(*AUTOCASTS))
+def check_default(region: View) -> Iterator[Finding]:
+    """Ex) torch.autocast("cuda"), beside GradScaler(enabled=args.dtype == "float16")"""
+    if not is_always_float16(region) or region.mentions(*SETS_DTYPE):
+        return
+    calls_here = [*region.operations("call")]
+    scaler = next((each for each in calls_here if is_on_for_float16(each)), None)
+    if scaler is not None and not any(map(has_dtype, calls_here)):
+        message = f"`{region.brief}` is float16 with the scaler off: small gradients become 0"
+        yield region.finding(message, [scaler.related("this is on for float16 alone")], help=PASS)
+
+
+@rule.on(nodes("store"))
+def check_switched_off(store: View) -> Iterator[Finding]:
+    """Ex) self.scaler._enabled = epoch >= 5"""
+    if store.operator != "_enabled" or constant(store.operands[1].value) is True:
+        return
+    regions = (each for each in store.operations("call") if each.callee in AUTOCASTS)
+    region = next((each for each in regions if may_be_on(each)), None)
+    if region is not None and scaler_at(store.operands[0]) is not None:
+        message = "the scaler is switched off, and not its float16 region: small gradients become 0"
+        yield store.finding(message, [region.related("the region")], help=SWITCH_BOTH)
+
+
+def may_be_on(region: View) -> bool:
+    """Whether a region may be on, in float16, and asks no scaler whether it is."""
+    atom = only(region.value)
+    is_float16 = isinstance(atom, Autocast) and region_dtype(atom) == "float16"
+    return is_float16 and atom.enabled is not False and "_enabled" not in region.text
+
+
+def has_dtype(call: View) -> bool:
+    api = AUTOCASTS.get(call.callee or "")
+    return api is not None and call.arg("dtype", api.parameters.index("dtype")) is not None
+
+
+def is_always_float16(region: View) -> bool:
+    """Whether a call opens a region that is on, and float16, wherever there is CUDA."""
+    atom = only(region.value)
+    if not isinstance(atom, Autocast) or not atom.enabled or region_dtype(atom) != "float16":
+        return False
+    asks_device = (test.operators and DEVICES.search(test.text) for test in tests_around(region))
+    asks_dtype = (OF_DTYPE.search(test.text) for test in tests_before(region))
+    return all(asks_device) and not any(asks_dtype) and not has_no_graph(region)
+
+
+def is_on_for_float16(call: View) -> bool:
+    """Ex) GradScaler(enabled=args.dtype == "float16"), where the dtype may be another one"""
+    api = SCALERS.get(call.callee or "")
+    switch = call.arg("enabled", api.parameters.index("enabled")) if api is not None else None
+    if switch is None or switch.origin.operators != ("Eq",):
+        return False
+    return sum(map(is_float16, switch.origin.operands)) == 1
+
+
+def is_float16(dtype: View) -> bool:
+    return constant(dtype.value) == "float16" or dtype.text == "torch.float16"
+
+
 def region_of_loss(call: View) -> Autocast | None:
     """The float16 region in which the loss of a backward pass is computed: one above the call, or
     one in a branch that may have made the loss."""
@@ -124,13 +196,22 @@ def region_of_loss(call: View) -> Autocast | None:
 
 def may_be_float16(region: Autocast, call: View) -> bool:
     """Whether a region is float16: one of whatever device, without a dtype, is one of CUDA where
-    its function moves something by `.cuda()`, or does nothing."""
+    its function runs on CUDA alone, moves something by `.cuda()`, or does nothing."""
     if region.device is not None or region.dtype is not None:
         return region_dtype(region) == "float16"
+    if any(map(is_cuda_alone, tests_before(call, asserted=True))):
+        return True
     function = call.source.function(call.cst)
     return function is not None and any(
         call.of(each).method == "cuda" for each in call.source.calls(function)
     )
+
+
+def is_cuda_alone(test: View) -> bool:
+    """Ex) assert device == "cuda"; if device.type != "cuda": raise ValueError"""
+    operator = "Eq" if isinstance(test.source.parent(test.cst), cst.Assert) else "NotEq"
+    devices = [each for each in test.operands if constant(each.value) == "cuda"]
+    return test.operators == (operator,) and bool(devices)
 
 
 def is_switched_with(context: View, call: View) -> bool:

@@ -25,21 +25,35 @@ Known limits: the project has to name the device as a string, and the device has
 a module or a device in the function that opens the region, or that the region decorates. A region
 or a scaler that may be off on the other device is not reported: one under any test, after a test of
 the device, with callers that test the device or AMP, or with an `enabled` that is not written as
-True. `custom_fwd(device_type="cuda")` is not checked.
+True. But a scaler may be on where a dtype is float16 (`enabled=args.dtype == "float16"`), if its
+function opens a region of the device that is there. An island (`autocast("cuda", enabled=False)`)
+is reported in such a region, which it does not switch off. `custom_fwd(device_type="cuda")` is not
+checked.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from amplint import Device, Finding, Group, Rule, Unrun, View, calls, constant
+from amplint import Atom, Device, Finding, Group, Host, Rule, Unrun, View, calls, constant
 from amplint import libcst as cst
 from amplint.knowledge.libraries import AUTOCASTS, SCALERS
-from amplint.knowledge.vocabulary import ASKS_DEVICE_OR_AMP, REDIRECTS_CUDA
+from amplint.knowledge.vocabulary import (
+    ASKS_DEVICE,
+    ASKS_DEVICE_OR_AMP,
+    OTHER_ACCELERATORS,
+    REDIRECTS_CUDA,
+)
 
 from .._shared.guards import tests_around, tests_before
 from ._tested import AskedByCallers
+
+if TYPE_CHECKING:
+    from amplint import Source
+
+FLOAT16 = re.compile(r"[\"']?\b(torch\.)?float16\b")
 
 rule = Rule(
     "AMP316",
@@ -65,13 +79,13 @@ class DevicePlace(NamedTuple):
 @rule.on(calls(*AUTOCASTS, *SCALERS))
 def check(call: View) -> Iterator[Finding]:
     """Ex) torch.autocast("cuda"), GradScaler(), beside `x.to("xpu")`"""
-    if device_of(call) != "cuda" or not is_on(call) or call.mentions(*REDIRECTS_CUDA):
+    effect = effect_of(call) if device_of(call) == "cuda" else None
+    if effect is None or call.mentions(*REDIRECTS_CUDA):
         return
     place = next(elsewhere(call), None)
     if place is None or is_by_device(call):
         return
     kind = min(place.device.others)
-    effect = "nothing is cast" if call.callee in AUTOCASTS else "nothing is scaled"
     message = f"`{call.brief}` is for CUDA: on {kind}, {effect}"
     what = place.at.related(f"this may be on {kind}")
     yield call.finding(message, (what, place.device.evidence))
@@ -88,12 +102,71 @@ def device_of(call: View) -> object:
     return api.device if device is None else constant(device.value)
 
 
-def is_on(call: View) -> bool:
-    """Whether a region or a scaler is surely on: what is handed in may be False where the device is
-    another one, and what is computed may be computed of the device."""
+def effect_of(call: View) -> str | None:
+    """What a region, an island or a scaler of CUDA does on another device; None where it may be as
+    meant: what is handed in may be False there, and what is computed may be computed of the device.
+    """
+    is_region = call.callee in AUTOCASTS
     api = AUTOCASTS.get(call.callee or "") or SCALERS[call.callee or ""]
     switch = call.arg("enabled", api.parameters.index("enabled"))
-    return switch is None or (switch.origin.op == "const" and constant(switch.value) is True)
+    state = constant(switch.value) if switch is not None and switch.origin.op == "const" else None
+    if switch is None or state is True:
+        return "nothing is cast" if is_region else "nothing is scaled"
+    if not any(map(is_of_any, call.operations("call"))):
+        return None
+    if is_region:
+        is_island = state is False and call.enabled_region is not None
+        return "the region around it stays on" if is_island else None
+    return "nothing is scaled" if is_by_dtype(switch) else None
+
+
+def is_of_any(region: View) -> bool:
+    """Whether a call opens a region of the device that is there, perhaps no CUDA, and is not tested
+    for. Ex) torch.autocast(device.type)"""
+    device = region.arg("device_type", 0) if region.callee in AUTOCASTS else None
+    if device is None or any("cuda" in test.text for test in tests_around(region)):
+        return False
+    parts = (device, *device.origin.operands) if device.origin.op == "attr" else (device,)
+    return any(may_be_other(atom) for part in parts for atom in part.value)
+
+
+def may_be_other(atom: Atom) -> bool:
+    """Ex) "mps", torch.device("mps")"""
+    if isinstance(atom, Device):
+        return bool(atom.others)
+    return isinstance(atom, Host) and atom.const in OTHER_ACCELERATORS
+
+
+def is_by_dtype(switch: View) -> bool:
+    """Whether a scaler is on where a dtype is float16, and that may be so without CUDA.
+
+    Ex) args.dtype == "float16"
+    """
+    test, variables = switch.origin, switch.source.variables
+    if test.op != "compare" or test.operators != ("Eq",) or not FLOAT16.search(test.text):
+        return False
+    asked = (each.cst for each in test.operands if not FLOAT16.search(each.text))
+    return any(
+        may_be_float16(
+            (variables.origin(each) or variables.global_value(each))
+            if isinstance(each, cst.Name)
+            else each,
+            switch.source,
+        )
+        for each in asked
+    )
+
+
+def may_be_float16(dtype: cst.CSTNode | None, src: Source) -> bool:
+    """Ex) args.dtype; "bfloat16" if torch.cuda.is_bf16_supported() else "float16" """
+    if isinstance(dtype, cst.Attribute):
+        return src.text(dtype.value) != "self"
+    if not isinstance(dtype, cst.IfExp):
+        return False
+    test, rest = src.text(dtype.test), dtype.orelse
+    if ASKS_DEVICE.search(test) and "is_bf16_supported" not in test:
+        return False
+    return may_be_float16(rest, src) or FLOAT16.match(src.text(rest)) is not None
 
 
 def is_by_device(call: View) -> bool:

@@ -17,6 +17,8 @@ not, and from then on the parts of the model have made different steps.
 The parameters of `fully_shard` (FSDP2) are DTensors, for which both are right. With
 `ShardingStrategy.NO_SHARD`, the parameters are whole, and both are right too.
 
+Where the gradients are also still multiplied by the scale (AMP404), one finding says both.
+
 Fix safety: none is offered: `model.clip_grad_norm_` has to be called by all processes, and returns
 the norm over all of them.
 
@@ -30,20 +32,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint import (
-    Finding,
-    Group,
-    Rule,
-    Unrun,
-    View,
-    calls,
-    constant,
-)
+from amplint import Finding, Group, Rule, Unrun, View, Violation, calls, constant
 from amplint.knowledge.libraries import FULLY_SHARDED, NORM_CLIPPING, SCALERS, SHARDED_SCALERS
 from amplint.knowledge.vocabulary import ASKS_SHARDED
 
 from .._shared.guards import speaks_of, tests_around, tests_before
+from .._shared.steps import places
 from ._sharded import ShardedParameters, StepsOfSharded
+
+UNSCALE = "call `scaler.unscale_(optimizer)`, and then "
 
 rule = Rule(
     "AMP420",
@@ -69,9 +66,12 @@ def check_clipping(call: View) -> Iterator[Finding]:
     sharded = parameters.ask(ShardedParameters)
     if sharded is None or has_sharding_test(call, sharded.certain):
         return
-    message = f"`{call.brief}` clips by the gradient norm of this process alone"
+    scaled = call.misuse(Violation.CLIP_BEFORE_UNSCALE)  # AMP404, which would say so alone
+    norm, first = ("gradient norm", "") if scaled is None else ("scaled gradient norm", UNSCALE)
+    because = (*sharded.reasons, *(places(call, scaled) if scaled is not None else ()))
+    message = f"`{call.brief}` clips by the {norm} of this process alone"
     yield call.finding(
-        message, sharded.reasons, help="call `clip_grad_norm_(max_norm)` of the FSDP module"
+        message, because, help=f"{first}call `clip_grad_norm_(max_norm)` of the FSDP module"
     )
 
 

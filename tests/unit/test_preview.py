@@ -24,6 +24,22 @@ def train(model, loader, optimizer):
         loss.backward()
         optimizer.step()
 """
+SHARDED = """import torch
+from torch import nn
+from torch.distributed.fsdp import FullyShardedDataParallel
+
+
+def train(net, loader):
+    model = FullyShardedDataParallel(net)
+    optimizer = torch.optim.AdamW(model.parameters())
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        scaler.scale(model(x.cuda()).mean()).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+"""
 NEW, OLD = "AMP115", "AMP106"
 CUT = registry.find(NEW, registry.all_rules())
 
@@ -46,6 +62,14 @@ def codes(amplint: Amplint, *options: str) -> list[str]:
 
 
 # ----------------------------------------------------------------------------- off and on
+
+
+@pytest.mark.parametrize(("options", "code"), [([], "AMP404"), (["--preview"], "AMP420")])
+def test_a_rule_in_preview_hides_nothing_while_off(
+    project: Path, amplint: Amplint, options: list[str], code: str
+) -> None:
+    (project / "train.py").write_text(SHARDED)
+    assert codes(amplint, "--select", "AMP4", *options) == [code]
 
 
 def test_rules_in_preview_are_off(amplint: Amplint) -> None:

@@ -22,6 +22,22 @@ def train(model, loader, optimizer, args, use_amp, use_cuda, dtype, fused):
         scaler.step(optimizer)
         scaler.update()
 """
+# The names are those of the module, as in many a script that trains a language model.
+SCRIPT = """
+import torch
+from torch import nn
+
+device = {device}
+dtype = {dtype}
+
+def train(model: nn.Module, loader):
+    model.to(device)
+    scaler = torch.amp.GradScaler(enabled=(dtype == "float16"))
+    for x in loader:
+        with torch.autocast(device_type=device, dtype=getattr(torch, dtype)):
+            loss = model(x.to(device)).mean()
+        scaler.scale(loss).backward()
+"""
 BRANCH = """
 import torch
 import torch.nn.functional as F
@@ -90,3 +106,44 @@ def test_a_loss_of_a_branch_is_half_where_that_is_taken(
 ) -> None:
     found = reported(BRANCH.format(backward=backward), tmp_path)
     assert found == ["loss.backward()"] * is_reported
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "is_reported"),
+    [
+        ('"cuda" if has_cuda else "mps"', '"bfloat16" if is_bf16_supported() else "float16"', True),
+        ('"cuda" if has_cuda else "mps"', '"float16" if is_bf16_supported() else "float32"', False),
+        ('"cuda" if has_cuda else "mps"', '"bfloat16" if is_cuda() else "float16"', False),
+        ('"cuda" if has_cuda else "mps"', "dtype_of(device)", False),
+        (
+            '"cuda" if has_cuda else "cpu"',
+            '"bfloat16" if is_bf16_supported() else "float16"',
+            False,
+        ),
+    ],
+)
+def test_a_dtype_switches_the_scaler_of_another_device(
+    device: str, dtype: str, is_reported: bool, tmp_path: Path
+) -> None:
+    script = SCRIPT.format(device=device, dtype=dtype)
+    outcome = lint({"train.py": script.encode()}, tmp_path, select=["AMP316"])
+    assert [each.code for each in outcome.findings] == ["AMP316"] * is_reported
+
+
+@pytest.mark.parametrize(
+    ("scaler", "region", "is_reported"),
+    [
+        (', enabled=args.dtype == "float16"', "", True),
+        (", enabled=dtype == torch.float16", "", True),
+        (', enabled="float16" == "float16"', "", False),
+        (', enabled=args.dtype == "bfloat16"', "", False),
+        (', enabled=args.dtype != "float16"', "", False),
+        (', enabled=args.dtype == "float16"', ", enabled=use_amp", False),
+        (', enabled=args.dtype == "float16"', ", dtype=dtype", False),
+    ],
+)
+def test_a_region_is_float16_whatever_switches_the_scaler(
+    scaler: str, region: str, is_reported: bool, tmp_path: Path
+) -> None:
+    lines = reported(TRAIN.format(scaler=scaler, region=region), tmp_path)
+    assert lines == ['with torch.autocast("cuda"):'] * is_reported
