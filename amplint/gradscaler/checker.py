@@ -16,6 +16,7 @@ from amplint.gradscaler.control_flow import ControlFlow
 from amplint.gradscaler.event_index import EventIndex, FunctionEvents, TrainingPart, calls
 from amplint.gradscaler.events import divides_by_zero
 from amplint.gradscaler.interpreter import Interpreter
+from amplint.gradscaler.manual_optimization import bypasses
 from amplint.gradscaler.missing_calls import Incompletes
 from amplint.inference import Inference, SiteId
 from amplint.values.atoms import Evidence, Shows
@@ -113,6 +114,9 @@ class Misuses:
                 misuse = self._misused(violation, there)
                 by_site.setdefault(here, {}).setdefault(violation, misuse)
         lost, unsaved = Violation.CLEARED_BEFORE_STEP, Violation.STATE_NOT_SAVED
+        bypass = Violation.BACKWARD_BYPASSES_SCALER
+        for here, there in bypasses(index):
+            by_site.setdefault(here, {}).setdefault(bypass, self._misused(bypass, there))
         for zero, step in find_cleared(index):
             if ends.isdisjoint((zero, step)):
                 by_site.setdefault(zero, {}).setdefault(lost, self._misused(lost, step))

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple
 
+from amplint.frameworks.schema import MethodRow
 from amplint.gradscaler.parameter_lists import EACH_PARAMETER, are_only_collected
 from amplint.inference import Inference, State
 from amplint.inference.transfer import canonical
@@ -206,7 +207,8 @@ def event_of_method(
         return TrainingEvent(cast, thing) if cast is not None else None
     by_framework = event_of_framework(inference, value, callee.data)
     if by_framework is not None:
-        return TrainingEvent(by_framework, thing)
+        is_backward = by_framework is TrainingEventKind.SCALED_BACKWARD
+        return TrainingEvent(by_framework, thing, node.argument(0) if is_backward else -1)
     owner = role(value, inference)
     scaler = owner in (Role.SCALER, Role.DISABLED, Role.UNKNOWN)
     first, optimizer = node.argument(0), node.argument(0, "optimizer")
@@ -261,32 +263,44 @@ def is_handed_out(inference: Inference, state: State, number: int) -> bool:
 
     Ex) `optimizer` of g, optimizer = self.optimizers()
     """
+    return any(
+        row.gives == "optimizer" for _, _, row in framework_calls_behind(inference, state, number)
+    )
+
+
+def framework_calls_behind(
+    inference: Inference, state: State, number: int
+) -> Iterator[tuple[Node, Value, MethodRow]]:
+    """The calls of methods of a framework that may have returned a value, alone or among others,
+    each with what it is called on, and its row."""
     nodes = state.graph.nodes
     for each in origins(state.graph, number):
         call = nodes[each]
         if call.op in (ops.UNPACK, ops.SUBSCRIPT):
             call = nodes[call.operands[0]]
         method, receiver = method_called(state.graph, call)
-        owner = only(state.values[receiver]) if method else None
-        if isinstance(owner, Instance):
-            classes = inference.hierarchy.models_of(owner.cls)
-            row = inference.files.models.method(classes, method)
-            if row is not None and row.gives == "optimizer":
-                return True
-    return False
+        row = row_of(inference, state.values[receiver], method) if method else None
+        if row is not None:
+            yield call, state.values[receiver], row
 
 
 def scaling_of(inference: Inference, value: Value, method: str) -> str | None:
     """The effect of a method of a framework on the gradients that it scales: see
     `amplint.frameworks.schema.Method.scaling`."""
-    atom, models, row = only(value), inference.files.models, None
-    if method not in models.scaling:
+    if method not in inference.files.models.scaling:
         return None
-    if isinstance(atom, Object):
-        row = models.method_of_object(atom.kind, atom.type, method)
-    elif isinstance(atom, Instance) and not inference.hierarchy.methods(atom.cls, method):
-        row = models.method(inference.hierarchy.models_of(atom.cls), method)
+    row = row_of(inference, value, method)
     return row.scaling if row is not None else None
+
+
+def row_of(inference: Inference, value: Value, method: str) -> MethodRow | None:
+    """The row of a method of an object of a framework, or of a class that derives from one."""
+    atom, models = only(value), inference.files.models
+    if isinstance(atom, Object):
+        return models.method_of_object(atom.kind, atom.type, method)
+    if isinstance(atom, Instance) and not inference.hierarchy.methods(atom.cls, method):
+        return models.method(inference.hierarchy.models_of(atom.cls), method)
+    return None
 
 
 def hands_on(inference: Inference, value: Value) -> bool:

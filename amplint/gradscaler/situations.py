@@ -113,6 +113,13 @@ class TraceFacts:
         """Whether a framework runs a backward pass, and scales the loss itself."""
         return any(event.kind is TrainingEventKind.SCALED_BACKWARD for event in self.trace.events)
 
+    def _is_own(self, scaler: Symbolic) -> bool:
+        """Whether the project has certainly made a scaler, for a variable or a field of `self`: any
+        other may be the framework's."""
+        term = self.trace.symbols[scaler]
+        is_field = term[0] == "attr" and self.trace.symbols[term[1]][-1] == "self"
+        return scaler not in self.trace.may_be_off and (is_field or term[0] == "result")
+
     @cached_property
     def _spoken(self) -> dict[str, frozenset[str]]:
         """The words of all functions that are run."""
@@ -162,11 +169,14 @@ class TraceFacts:
 
     def scalers_of(self, event: Occurrence, outcomes: Outcomes) -> frozenset[Scalers | None]:
         """The scalers that may have scaled the loss of a backward pass, by `scalers_of`. That of a
-        framework is the one that is called with its optimizers."""
+        framework is the one that is called with its optimizers, unless it is the project's own: for
+        that one the loss is as large as it was before."""
         if event.kind is TrainingEventKind.BACKWARD:
             return scalers_of(event.object, self.trace, outcomes)
         if event.kind is TrainingEventKind.SCALED_BACKWARD:
             called = frozenset[Symbolic]().union(*self.owners.values())
+            if called and event.argument >= 0 and all(map(self._is_own, called)):
+                return scalers_of(event.argument, self.trace, outcomes)
             return frozenset({called or frozenset({event.object})})
         return frozenset({None})
 
@@ -267,6 +277,8 @@ class SituatedEvent:
             yield from self.call(event, StepCall.STEP, argument)
             self.last[StepCall.STEP, thing] = self.number
             self.last[Mark.STEPPED, argument] = self.number
+        elif role is Role.DISABLED and self.around.is_of_framework:
+            self.reset_gradients()  # it leaves the step to the optimizer, which the framework wraps
         elif kind is TrainingEventKind.STEP and role is Role.DISABLED and argument >= 0:
             yield from self.divide(argument)
             yield from self.lose(argument)
