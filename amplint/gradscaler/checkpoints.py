@@ -1,25 +1,27 @@
 """Checkpoints of a training that uses a scaler, which leave out the scaler's state.
 
 A finding needs a dict with the state of an optimizer that is saved, or that a class returns as its
-own state, and a scaler that makes the steps of the training that saves it. It needs more, for the
-state may be saved anywhere in the program: nothing is said where some file of it saves the state of
-a scaler, or of an object that nobody knows; nor where a scaler, or an object that holds one, is
-saved as a whole, put into a container, or handed to what nobody knows. The program of a file is
-what it imports, and what imports it, with all that these import: scripts beside each other are
-programs of their own.
+own state, or a library's function that saves the optimizer itself; and a scaler that makes the
+steps of the training that saves it. It needs more, for the state may be saved anywhere in the
+program: nothing is said where some file of it saves the state of a scaler, or of an object that
+nobody knows; nor where a scaler, or an object that holds one, is saved as a whole, put into a
+container, or handed to what nobody knows. The program of a file is what it imports, and what
+imports it, with all that these import: scripts beside each other are programs of their own.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
+from itertools import chain
 
 from amplint.gradscaler.event_index import EventIndex, TrainingPart
 from amplint.gradscaler.events import Role, TrainingEventKind, role, role_of, surely_scaler
 from amplint.inference import Inference, SiteId, State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
-from amplint.ir.flow import COLLECTIONS, JOINS, method_called
+from amplint.ir.flow import COLLECTIONS, JOINS, last_name, method_called
 from amplint.ir.model import Graph, Node, path_of
 from amplint.knowledge.vocabulary import (
     HAS_STATE,
@@ -35,6 +37,11 @@ from amplint.values.lattice import inner
 CALLERS = 4  # calls from a training down to what saves
 STATE = "state_dict"
 SAVING = frozenset({"torch.save"})
+# Functions of libraries that save, or load, what they are handed.
+SAVES = re.compile(r"(save|write|dump)(_?(check_?point|ckpt|state|training_state))?$", re.I)
+LOADS = re.compile(r"(load|restore|resume)(_?(check_?point|ckpt|state|training_state))?$", re.I)
+# Entries that say how far a training is.
+COUNTERS = frozenset({"epoch", "step", "global_step", "iteration", "iter", "steps", "epochs"})
 # What is given a scaler, and keeps nothing of it.
 HARMLESS = frozenset(
     f"builtins.{name}" for name in "isinstance print type id bool repr str hasattr".split()
@@ -54,11 +61,12 @@ class Unsaved:
     def find(self) -> Iterator[tuple[SiteId, SiteId]]:
         """The calls that save, or that give the optimizer's part of what is saved elsewhere, each
         with the step of a scaler."""
-        if not self._index.leading[TrainingPart.SCALES] or not self._is_resumed():
+        if not self._index.leading[TrainingPart.SCALES]:
             return
         steps: dict[SiteId, SiteId] = {}
-        for site, optimizer in self._checkpoints():
-            steps.update(self._leaving_out(site, optimizer))
+        for site, optimizer in chain(self._checkpoints(), self._by_libraries(SAVES)):
+            if self._is_resumed or self._counts(site):
+                steps.update(self._leaving_out(site, optimizer))
         yield from steps.items()
 
     def _leaving_out(self, site: SiteId, optimizer: int) -> Iterator[tuple[SiteId, SiteId]]:
@@ -128,8 +136,45 @@ class Unsaved:
                 importers.setdefault(other, set()).add(path)
         return importers
 
+    @cached_property
     def _is_resumed(self) -> bool:
-        return any(self._inference.files.holding("load_state_dict"))
+        """Whether anything is loaded: a run that nobody goes on with loses nothing."""
+        loads = any(self._inference.files.holding("load_state_dict"))
+        return loads or any(self._by_libraries(LOADS))
+
+    def _counts(self, site: SiteId) -> bool:
+        """Whether a call saves, beside the optimizer, how far the training is: to go on from there,
+        by a script that is not in sight."""
+        nodes = self._inference.states[site[0]].graph.nodes
+        inside = reachable(nodes[site[1]].arguments, lambda each: parts_of(nodes[each]))
+        dicts = (nodes[each] for each in inside if nodes[each].op == ops.DICT)
+        return any(not COUNTERS.isdisjoint(each.data) for each in dicts)
+
+    def _by_libraries(self, named: re.Pattern[str]) -> Iterator[tuple[SiteId, int]]:
+        """The calls of functions of libraries that have such a name, to which a model and an
+        optimizer are handed by name, or as entries of a dict: each with the node of the optimizer.
+
+        Ex) toolbox.checkpoint.save(path, model=model, optimizer=optimizer)
+        """
+        for function in sorted(self._inference.texts.mentioning("model")):
+            state = self._inference.states.get(function)
+            if state is None or TEST_PATH.search(self._path(function)):
+                continue
+            nodes = state.graph.nodes
+            for number, node in enumerate(nodes):
+                if node.op != ops.CALL or self._inference.calls.edges.get((function, number)):
+                    continue
+                name = last_name(state.graph, node.operands[0])
+                is_of_library = bool(symbols(state.values[node.operands[0]]))
+                if not is_of_library or not named.match(name) or node.data.stars:
+                    continue
+                handed = dict(node.named)
+                for each in node.positional:
+                    if nodes[each].op == ops.DICT:
+                        handed |= dict(zip(nodes[each].data, nodes[each].operands, strict=True))
+                optimizer = handed.get("optimizer", -1)
+                if "model" in handed and optimizer >= 0 and self._is_optimizer(function, optimizer):
+                    yield (function, number), optimizer
 
     # -- what is saved
 
@@ -205,19 +250,8 @@ class Unsaved:
     def _optimizer_in(self, function: str, number: int) -> int | None:
         """The node that returns the state of an optimizer, which is an entry of a dict."""
         nodes = self._inference.states[function].graph.nodes
-
-        def parts(number: int) -> tuple[int, ...]:
-            node = nodes[number]
-            if node.op in (ops.PUT, ops.ADD):
-                return (node.operands[0], node.operands[-1])
-            holds = node.op in COLLECTIONS | JOINS | {ops.RETURN} or node.operator == "BitOr"
-            operands = node.operands if holds else ()
-            return tuple(each for each in operands if each >= 0)
-
-        return next(
-            (n for n in reachable([number], parts) if self._is_state_of_optimizer(function, n)),
-            None,
-        )
+        inside = reachable([number], lambda each: parts_of(nodes[each]))
+        return next((n for n in inside if self._is_state_of_optimizer(function, n)), None)
 
     def _is_state_of_optimizer(self, function: str, number: int) -> bool:
         """Whether a node is `optimizer.state_dict()`: of an optimizer, perhaps among other things
@@ -228,7 +262,11 @@ class Unsaved:
         node = state.graph.nodes[number]
         if method_called(state.graph, node)[0] != STATE:
             return False
-        owner = owner_of(state, number)
+        return self._is_optimizer(function, owner_of(state, number))
+
+    def _is_optimizer(self, function: str, owner: int) -> bool:
+        """Whether a node is an optimizer, by its value or its name."""
+        state = self._inference.states[function]
         value = state.values[owner]
         if any(role_of(atom, self._inference) is Role.OPTIMIZER for atom in value):
             return True
@@ -412,6 +450,14 @@ def owner_of(state: State, number: int) -> int:
     """The node of `optimizer` in `optimizer.state_dict()`."""
     nodes = state.graph.nodes
     return nodes[nodes[number].operands[0]].operands[0]
+
+
+def parts_of(node: Node) -> tuple[int, ...]:
+    """The nodes of which a node is put together: the entries of a dict."""
+    if node.op in (ops.PUT, ops.ADD):
+        return (node.operands[0], node.operands[-1])
+    holds = node.op in COLLECTIONS | JOINS | {ops.RETURN} or node.operator == "BitOr"
+    return tuple(each for each in node.operands if each >= 0) if holds else ()
 
 
 def encloses(node: Node, inner: Node) -> bool:

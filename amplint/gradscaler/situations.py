@@ -30,6 +30,7 @@ from amplint.gradscaler.automaton import (
     advance,
     hooked,
 )
+from amplint.gradscaler.drawn_optimizers import updates_for_each
 from amplint.gradscaler.event_index import EventIndex
 from amplint.gradscaler.events import CASTS, Role, TrainingEventKind
 from amplint.gradscaler.losses import Scalers, scalers_of
@@ -453,6 +454,10 @@ class SituatedEvent:
         if self.checked is False and before is not None:
             self.raised = True
             yield Fault(Violation.OUT_OF_ORDER, self.number, before, NOTHING_TO_UPDATE)
+        stepped = self.when(StepCall.STEP, scaler)
+        step = self.trace.steps[stepped].event if stepped >= 0 else None
+        if step and updates_for_each(self.trace, self.around.index, step, event):
+            yield Fault(Violation.OUT_OF_ORDER, self.number, stepped)
         self.checked = False
         for symbol, possible in self.optimizers.items():
             if scaler in self.owners.get(symbol, {scaler}):

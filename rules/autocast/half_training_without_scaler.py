@@ -139,8 +139,9 @@ def check_switched_off(store: View) -> Iterator[Finding]:
 def may_be_on(region: View) -> bool:
     """Whether a region may be on, in float16, and asks no scaler whether it is."""
     atom = only(region.value)
-    is_float16 = isinstance(atom, Autocast) and region_dtype(atom) == "float16"
-    return is_float16 and atom.enabled is not False and "_enabled" not in region.text
+    if not isinstance(atom, Autocast) or atom.enabled is False or "_enabled" in region.text:
+        return False
+    return region_dtype(atom) == "float16"
 
 
 def has_dtype(call: View) -> bool:

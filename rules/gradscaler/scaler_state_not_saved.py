@@ -13,6 +13,10 @@ run differs from an uninterrupted one.
 
 Fix safety: there is no fix: the saved state also has to be loaded, and older checkpoints lack it.
 
+A checkpoint is one that `torch.save` writes, or a function of a library that is handed model and
+optimizer (`save(path, model=model, optimizer=optimizer)`). Where the project loads nothing, it has
+to say how far the training is (`"epoch": epoch`), as what nobody goes on with does not.
+
 Known limits: silent if the project anywhere saves the state of a scaler, or of an object that may
 be one; saves a scaler, or an object that holds one, as a whole; or passes one to unknown code. A
 common function has to lead to both the steps and the saving of the checkpoint, or both have to be

@@ -16,7 +16,8 @@ second optimizer are divided by another scale than they were multiplied by.
     scaler.step(opt_d)
     scaler.update()
 
-An update after each optimizer is right if each has its own backward pass after the last update.
+An update after each optimizer is right if each has its own backward pass after the last update. In
+a loop over optimizers without one, it belongs after the loop.
 
 Fix safety: none is offered; the author has to find the right order.
 

@@ -192,12 +192,19 @@ def test_a_checkpoint_that_nothing_is_resumed_from_and_a_state_that_is_only_load
     tmp_path: Path,
 ) -> None:
     program = CHECKPOINT.format(name="scaler", then="pass", resume="")
-    program = program.replace("self.optimizer.load_state_dict(torch.load(path)", "print((path")
+    program = program.replace("self.optimizer.load_state_dict(torch.load(path)", "print((path)")
     outcome = lint({"train.py": program.encode()}, tmp_path)
     assert "AMP413" not in [f.code for f in outcome.findings]
     assert left_out(tmp_path / "resumed")
     loading = "self.scaler.load_state_dict(torch.load(path)['scaler_state_dict'])"
     assert left_out(tmp_path / "loaded", resume=loading)
+    counted = program.replace('save({"opt', 'save({"epoch": 1, "opt')
+    outcome = lint({"train.py": counted.encode()}, tmp_path / "counted")
+    assert "AMP413" in [f.code for f in outcome.findings], "it is there to go on from"
+    loading = "toolbox.load(path, model=self.model, optimizer=self.optimizer)"
+    by_library = "import toolbox\n" + program.replace("print((path)", f"{loading} and print((path)")
+    outcome = lint({"train.py": by_library.encode()}, tmp_path / "by_library")
+    assert "AMP413" in [f.code for f in outcome.findings]
 
 
 AMP = """\
