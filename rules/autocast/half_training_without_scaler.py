@@ -46,7 +46,6 @@ from amplint import (
     Differs,
     Finding,
     Group,
-    NoGrad,
     Rule,
     View,
     calls,
@@ -57,19 +56,17 @@ from amplint import (
     region_dtype,
 )
 from amplint import libcst as cst
-from amplint.knowledge.libraries import AUTOCASTS, FULLY_SHARDED, SCALERS, SHARDED_SCALERS
+from amplint.knowledge.libraries import AUTOCASTS, FULLY_SHARDED, SHARDED_SCALERS
 from amplint.knowledge.vocabulary import SCALES_BY_HAND
 
 from .._shared.classes import AUTOGRAD_FUNCTION
-from .._shared.guards import speaks_of, tests_around, tests_before
+from .._shared.guards import speaks_of, tests_before
 from .._shared.regions import opened_above
 from .._shared.scalers import scaler_at
+from ._dtype_options import has_no_graph, scaler_of_option
 from ._scaling import Frameworks, ShardedInFloat16
 
 COMPUTED = frozenset({"call", "binop", "unary", "phi", "unpack"})
-SETS_DTYPE = ("set_autocast_dtype", "set_autocast_gpu_dtype")
-DEVICES = re.compile(r"[\"'](cpu|cuda)\b")
-OF_DTYPE = re.compile(r"dtype|float16|half|fp16|amp")
 SWITCH_BOTH = "switch the region with it: `enabled=scaler.is_enabled()`"
 PASS = "pass the dtype to the region as well"
 SHARD = "scale the loss with a `ShardedGradScaler`, or use bfloat16, which needs none"
@@ -115,11 +112,8 @@ def check_sharded(call: View) -> Iterator[Finding]:
 @rule.on(calls(*AUTOCASTS))
 def check_default(region: View) -> Iterator[Finding]:
     """Ex) torch.autocast("cuda"), beside GradScaler(enabled=args.dtype == "float16")"""
-    if not is_always_float16(region) or region.mentions(*SETS_DTYPE):
-        return
-    calls_here = [*region.operations("call")]
-    scaler = next((each for each in calls_here if is_on_for_float16(each)), None)
-    if scaler is not None and not any(map(has_dtype, calls_here)):
+    scaler = scaler_of_option(region, "Eq")
+    if scaler is not None:
         message = f"`{region.brief}` is float16 with the scaler off: small gradients become 0"
         yield region.finding(message, [scaler.related("this is on for float16 alone")], help=PASS)
 
@@ -142,34 +136,6 @@ def may_be_on(region: View) -> bool:
     if not isinstance(atom, Autocast) or atom.enabled is False or "_enabled" in region.text:
         return False
     return region_dtype(atom) == "float16"
-
-
-def has_dtype(call: View) -> bool:
-    api = AUTOCASTS.get(call.callee or "")
-    return api is not None and call.arg("dtype", api.parameters.index("dtype")) is not None
-
-
-def is_always_float16(region: View) -> bool:
-    """Whether a call opens a region that is on, and float16, wherever there is CUDA."""
-    atom = only(region.value)
-    if not isinstance(atom, Autocast) or not atom.enabled or region_dtype(atom) != "float16":
-        return False
-    asks_device = (test.operators and DEVICES.search(test.text) for test in tests_around(region))
-    asks_dtype = (OF_DTYPE.search(test.text) for test in tests_before(region))
-    return all(asks_device) and not any(asks_dtype) and not has_no_graph(region)
-
-
-def is_on_for_float16(call: View) -> bool:
-    """Ex) GradScaler(enabled=args.dtype == "float16"), where the dtype may be another one"""
-    api = SCALERS.get(call.callee or "")
-    switch = call.arg("enabled", api.parameters.index("enabled")) if api is not None else None
-    if switch is None or switch.origin.operators != ("Eq",):
-        return False
-    return sum(map(is_float16, switch.origin.operands)) == 1
-
-
-def is_float16(dtype: View) -> bool:
-    return constant(dtype.value) == "float16" or dtype.text == "torch.float16"
 
 
 def region_of_loss(call: View) -> Autocast | None:
@@ -248,12 +214,6 @@ def is_outside(at: View, context: View) -> bool:
         return True
     is_told = at.op in COMPUTED or at.op in ("const", "param", "import", "iter")
     return is_told and context not in at.contexts_around
-
-
-def has_no_graph(at: View) -> bool:
-    around = (atom for context in at.contexts_around for atom in context.value)
-    is_off = any(isinstance(atom, NoGrad) for atom in around)
-    return is_off or (at.tensor is not None and at.tensor.grad is False)
 
 
 def loss_of(call: View) -> View | None:

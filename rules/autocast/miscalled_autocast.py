@@ -1,4 +1,4 @@
-"""autocast is called with the wrong arguments, not called at all, or never entered.
+"""autocast is called with the wrong arguments, not called at all, never entered, or never left.
 
 `torch.autocast(device_type, dtype, enabled, cache_enabled)` takes the name of a device type first,
 then the dtype. The first parameter of `torch.cuda.amp.autocast` was `enabled`, the second was the
@@ -14,6 +14,7 @@ dtype.
     @torch.autocast                       # ValueError: the function is passed as the device type
     @torch.cuda.amp.autocast              # the first call of the function raises
     torch.autocast("cuda")                # alone in a line: has no effect
+    torch.autocast("cuda").__enter__()    # nothing can leave it: all later code runs in the region
     with torch.autocast("cuda") and torch.no_grad(): ...    # enters no_grad alone
     with model.no_sync() and torch.autocast("cuda"): ...    # enters the region alone
 
@@ -23,11 +24,12 @@ dtype.
 Fix safety: adds the name of the misplaced argument, and passes the type of a device. Unsafe, since
 callers may pass something else, and a device type may be guessed. Also unsafe for `and` between two
 contexts, where a comma is meant: code that never ran under autocast then does. Not offered for a
-call that is a statement of its own.
+call that is a statement of its own, nor for a region that is never left.
 
 Known limits: a value that is a device only by its annotation may still be a name, and is not
 reported; neither is a flag of the command line or of a configuration, unless the same field is
-given to `enabled=` elsewhere in the file.
+given to `enabled=` elsewhere in the file. A region that is never left is reported
+only where it has no name, by which other code might leave it; in a notebook, too.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ import re
 from collections.abc import Iterator
 
 from amplint import (
+    Autocast,
     Device,
     DType,
     Finding,
@@ -64,6 +67,7 @@ from .._shared.steps import unsafe
 
 # What to do there, where it is something else than the help of the rule.
 ENTER = "enter it with `with`, around the forward pass and the loss, or remove the line"
+LEAVE = "enter it with `with`, around what is to run in it"
 GIVE_TYPE = "pass the type of the device, a string: `device.type`"
 GIVE_DTYPE = "pass a dtype: `torch.bfloat16`, or `getattr(torch, name)` for a name"
 NAME_DTYPE = "name it: `dtype=torch.bfloat16`"
@@ -98,6 +102,7 @@ def check_call(call: View) -> Iterator[Finding]:
         yield call.finding(f"`{call.brief}` has no effect: nothing enters it", help=ENTER)
     if any(use.op == "bool" for use in uses):
         yield from not_entered(call)
+    yield from never_left(call, uses)
 
 
 def not_entered(call: View) -> Iterator[Finding]:
@@ -118,6 +123,19 @@ def not_entered(call: View) -> Iterator[Finding]:
     message = f"`{context.brief}` is not entered: `and` yields only its right side"
     # At the operator: a deprecated call on its left is another mistake, and AMP701 speaks there.
     yield call.finding(message, fix=fix, place=both.operator)
+
+
+def never_left(call: View, uses: list[View]) -> Iterator[Finding]:
+    """Ex) torch.autocast("cuda").__enter__(), since nothing holds what has the `__exit__`"""
+    opened = only(call.value)
+    if isinstance(opened, Autocast) and opened.enabled is False:
+        return
+    for entering in (each for use in uses if use.method == "__enter__" for each in use.uses):
+        if entering.op != "call" or entering.cst.func.value is not call.cst:
+            continue
+        if isinstance(call.source.parent(entering.cst), cst.Expr):
+            message = f"`{call.brief}` is never left: all later code runs in the region"
+            yield entering.finding(message, help=LEAVE)
 
 
 def may_be_context(at: View) -> bool:
