@@ -24,8 +24,11 @@ from amplint.ir import ops
 from amplint.ir.flow import COLLECTIONS, JOINS, last_name, method_called
 from amplint.ir.model import Graph, Node, path_of
 from amplint.knowledge.vocabulary import (
+    COUNTS_TRAINING,
     HAS_STATE,
+    LOADS_CHECKPOINT,
     OPTIMIZER,
+    SAVES_CHECKPOINT,
     SCALER_STATE,
     SCALER_STATE_WORDS,
     TEST_PATH,
@@ -37,11 +40,6 @@ from amplint.values.lattice import inner
 CALLERS = 4  # calls from a training down to what saves
 STATE = "state_dict"
 SAVING = frozenset({"torch.save"})
-# Functions of libraries that save, or load, what they are handed.
-SAVES = re.compile(r"(save|write|dump)(_?(check_?point|ckpt|state|training_state))?$", re.I)
-LOADS = re.compile(r"(load|restore|resume)(_?(check_?point|ckpt|state|training_state))?$", re.I)
-# Entries that say how far a training is.
-COUNTERS = frozenset({"epoch", "step", "global_step", "iteration", "iter", "steps", "epochs"})
 # What is given a scaler, and keeps nothing of it.
 HARMLESS = frozenset(
     f"builtins.{name}" for name in "isinstance print type id bool repr str hasattr".split()
@@ -64,7 +62,7 @@ class Unsaved:
         if not self._index.leading[TrainingPart.SCALES]:
             return
         steps: dict[SiteId, SiteId] = {}
-        for site, optimizer in chain(self._checkpoints(), self._by_libraries(SAVES)):
+        for site, optimizer in chain(self._checkpoints(), self._by_libraries(SAVES_CHECKPOINT)):
             if self._is_resumed or self._counts(site):
                 steps.update(self._leaving_out(site, optimizer))
         yield from steps.items()
@@ -140,7 +138,7 @@ class Unsaved:
     def _is_resumed(self) -> bool:
         """Whether anything is loaded: a run that nobody goes on with loses nothing."""
         loads = any(self._inference.files.holding("load_state_dict"))
-        return loads or any(self._by_libraries(LOADS))
+        return loads or any(self._by_libraries(LOADS_CHECKPOINT))
 
     def _counts(self, site: SiteId) -> bool:
         """Whether a call saves, beside the optimizer, how far the training is: to go on from there,
@@ -148,7 +146,7 @@ class Unsaved:
         nodes = self._inference.states[site[0]].graph.nodes
         inside = reachable(nodes[site[1]].arguments, lambda each: parts_of(nodes[each]))
         dicts = (nodes[each] for each in inside if nodes[each].op == ops.DICT)
-        return any(not COUNTERS.isdisjoint(each.data) for each in dicts)
+        return any(not COUNTS_TRAINING.isdisjoint(each.data) for each in dicts)
 
     def _by_libraries(self, named: re.Pattern[str]) -> Iterator[tuple[SiteId, int]]:
         """The calls of functions of libraries that have such a name, to which a model and an

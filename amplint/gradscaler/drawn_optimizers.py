@@ -33,11 +33,11 @@ def updates_for_each(
 ) -> bool:
     """Whether a loop draws several optimizers and calls `step` and `update` for each, while their
     gradients were made before it."""
-    drawn = trace.drawn.keys() & parts(trace, [step.argument])
+    elements = trace.elements.keys() & parts(trace, [step.argument])
     tests = (test for test, _ in step.guards | update.guards)
-    if not drawn or not drawn.isdisjoint(parts(trace, [step.object, *tests])):
+    if not elements or not elements.isdisjoint(parts(trace, [step.object, *tests])):
         return False
-    loops = {site for each in drawn for site in trace.drawn[each]}
+    loops = {site for each in elements for site in trace.elements[each]}
     return any(is_around(site, trace, index, step, update) for site in loops)
 
 
@@ -89,8 +89,8 @@ def is_for_all(graph: Graph, number: int, loop: int) -> bool:
         facts = graph.blocks[block]
         if not graph.is_in(block, loop) or facts.kind in LOOPS:
             return False
-        asked = terms(graph, facts.node) if facts.kind in SIDES else []
-        if any(each in within and graph.nodes[each].op not in FIXED for each in asked):
+        tested = terms(graph, facts.node) if facts.kind in SIDES else []
+        if any(each in within and graph.nodes[each].op not in FIXED for each in tested):
             return False
         block = facts.parent
     return True

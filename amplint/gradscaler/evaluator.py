@@ -255,9 +255,9 @@ class Evaluator:
                 return self._unpacked(self.at(frame, node.operands[0]), node.data)
             case ops.ITER if not frame.iterations or frame.iterations[-1] < 0:
                 # What loops over the same optimizers draw is the same, one after the other.
-                drawn = self.symbols.of("each", self.at(frame, node.operands[0]))
-                self.trace.drawn.setdefault(drawn, set()).add((frame.function, number))
-                return drawn
+                element = self.symbols.of("each", self.at(frame, node.operands[0]))
+                self.trace.elements.setdefault(element, set()).add((frame.function, number))
+                return element
             case _:
                 return self.unique(frame, number)
 

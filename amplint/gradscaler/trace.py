@@ -55,7 +55,7 @@ class TrainingTrace:
         dividing: the optimizers as in `divides_by_zero`.
         adams: those as in `is_adam`.
         may_be_off: what may be a scaler that is off, or None.
-        drawn: what loops that are run once draw, each with where.
+        elements: what loops that are run once draw, each with where.
         is_complete: whether all calls could be followed.
     """
 
@@ -68,7 +68,7 @@ class TrainingTrace:
     dividing: set[Symbolic] = field(default_factory=set)
     adams: set[Symbolic] = field(default_factory=set)
     may_be_off: set[Symbolic] = field(default_factory=set)
-    drawn: dict[Symbolic, set[SiteId]] = field(default_factory=dict)
+    elements: dict[Symbolic, set[SiteId]] = field(default_factory=dict)
     is_complete: bool = True
 
     @property

@@ -243,6 +243,14 @@ initialize_weights"""
 MAKES_LASTING = ("def __init__", "def reset", "def setup", "def build")
 """The beginning of a function that makes what lives as long as the object."""
 
+_OF_CHECKPOINT = r"(_?(check_?point|ckpt|state|training_state))?$"
+SAVES_CHECKPOINT = re.compile(rf"(save|write|dump){_OF_CHECKPOINT}", re.IGNORECASE)
+LOADS_CHECKPOINT = re.compile(rf"(load|restore|resume){_OF_CHECKPOINT}", re.IGNORECASE)
+"""Functions of libraries that save, or load, what they are handed."""
+
+COUNTS_TRAINING = frozenset("epoch epochs step steps global_step iteration iter".split())
+"""Entries of a checkpoint that say how far the training is."""
+
 HANDLES_CHECKPOINTS = re.compile(
     r"(save|load|write|commit|resume|restore|export)_(\w+_)?(checkpoint|ckpt|snapshot)s?$"
 )
@@ -379,6 +387,14 @@ ASKS_DEVICE_OR_AMP = re.compile(
     re.IGNORECASE,
 )
 """Text of a test of the device, or of a flag that switches AMP off where it does nothing."""
+
+SWITCHES_AMP_ON = re.compile(
+    r"^([\w.]+\.)?((use_|enable_|with_)?(amp|mixed_precision)|(use|enable)_autocast)$"
+)
+"""A flag for mixed precision. One for fp16 is none: it may cast the module."""
+
+ASKS_NO_DTYPE = re.compile(r"[\"'](cpu|cuda|__main__)\b")
+"""Text of a test of the device, or of whether a file is run as a script."""
 
 ASKS_DEVICE_OF_WORKER = re.compile(r"cuda|gpu|device|worker", re.IGNORECASE)
 """Text of a test whether a worker of a loader may use a device."""

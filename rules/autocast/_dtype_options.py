@@ -6,13 +6,11 @@ import re
 
 from amplint import Autocast, NoGrad, View, constant, only, region_dtype
 from amplint.knowledge.libraries import AUTOCASTS, SCALERS
+from amplint.knowledge.vocabulary import ASKS_NO_DTYPE, PRECISION
 
 from .._shared.guards import tests_around, tests_before
 
 SETS_DTYPE = ("set_autocast_dtype", "set_autocast_gpu_dtype")
-# Tests of the device, and of whether a file is run as a script.
-ASKS_NO_DTYPE = re.compile(r"[\"'](cpu|cuda|__main__)\b")
-OF_DTYPE = re.compile(r"dtype|float16|half|fp16|amp")
 
 
 def scaler_of_option(region: View, operator: str) -> View | None:
@@ -36,7 +34,7 @@ def is_always_float16(region: View) -> bool:
     if not isinstance(atom, Autocast) or not atom.enabled or region_dtype(atom) != "float16":
         return False
     around = (test.operators and ASKS_NO_DTYPE.search(test.text) for test in tests_around(region))
-    asks_dtype = (OF_DTYPE.search(test.text) for test in tests_before(region))
+    asks_dtype = (PRECISION.search(test.text) for test in tests_before(region))
     return all(around) and not any(asks_dtype) and not has_no_graph(region)
 
 

@@ -21,7 +21,7 @@ the gradients in float32. `torch.autocast("cuda")` is float16 unless a dtype is 
 region, and needs a `ShardedGradScaler`. The finding is at the optimizer's step.
 
 A region without a dtype is reported beside a scaler that is on for one dtype alone
-(`GradScaler(enabled=args.dtype == "float16")`): with bfloat16 it is a float16 region all the same.
+(`GradScaler(enabled=args.dtype == "float16")`): with bfloat16 it is a float16 region as well.
 So is `scaler._enabled = ...`, which switches the scaler off, and not the region.
 
 Fix safety: there is no fix: a scaler has to be created, used at the step, and saved.

@@ -14,6 +14,7 @@ dtype.
     @torch.autocast                       # ValueError: the function is passed as the device type
     @torch.cuda.amp.autocast              # the first call of the function raises
     torch.autocast("cuda")                # alone in a line: has no effect
+    nullcontext() if use_amp else torch.autocast("cuda")    # a region where AMP is off
     torch.autocast("cuda").__enter__()    # nothing can leave it: all later code runs in the region
     with torch.autocast("cuda") and torch.no_grad(): ...    # enters no_grad alone
     with model.no_sync() and torch.autocast("cuda"): ...    # enters the region alone
@@ -24,7 +25,7 @@ dtype.
 Fix safety: adds the name of the misplaced argument, and passes the type of a device. Unsafe, since
 callers may pass something else, and a device type may be guessed. Also unsafe for `and` between two
 contexts, where a comma is meant: code that never ran under autocast then does. Not offered for a
-call that is a statement of its own, nor for a region that is never left.
+call that is a statement of its own, for swapped branches, nor for a region that is never left.
 
 Known limits: a value that is a device only by its annotation may still be a name, and is not
 reported; neither is a flag of the command line or of a configuration, unless the same field is
@@ -62,11 +63,13 @@ from amplint import (
 )
 from amplint import libcst as cst
 from amplint.knowledge.libraries import AUTOCASTS, DEFAULT_DTYPES
+from amplint.knowledge.vocabulary import SWITCHES_AMP_ON
 
 from .._shared.steps import unsafe
 
 # What to do there, where it is something else than the help of the rule.
 ENTER = "enter it with `with`, around the forward pass and the loss, or remove the line"
+SWAP = "swap the two branches"
 LEAVE = "enter it with `with`, around what is to run in it"
 GIVE_TYPE = "pass the type of the device, a string: `device.type`"
 GIVE_DTYPE = "pass a dtype: `torch.bfloat16`, or `getattr(torch, name)` for a name"
@@ -103,6 +106,7 @@ def check_call(call: View) -> Iterator[Finding]:
     if any(use.op == "bool" for use in uses):
         yield from not_entered(call)
     yield from never_left(call, uses)
+    yield from swapped(call)
 
 
 def not_entered(call: View) -> Iterator[Finding]:
@@ -136,6 +140,17 @@ def never_left(call: View, uses: list[View]) -> Iterator[Finding]:
         if isinstance(call.source.parent(entering.cst), cst.Expr):
             message = f"`{call.brief}` is never left: all later code runs in the region"
             yield entering.finding(message, help=LEAVE)
+
+
+def swapped(call: View) -> Iterator[Finding]:
+    """Ex) nullcontext() if self.amp else torch.autocast("cuda")"""
+    choice = call.source.parent(call.cst)
+    if not isinstance(choice, cst.IfExp) or choice.orelse is not call.cst:
+        return
+    flag = call.source.text(choice.test)
+    if SWITCHES_AMP_ON.search(flag) and call.of(choice.body).callee == "contextlib.nullcontext":
+        message = f"the region is entered where `{flag}` is false: the branches are swapped"
+        yield call.finding(message, help=SWAP)
 
 
 def may_be_context(at: View) -> bool:

@@ -1,7 +1,7 @@
 """A region has no dtype, although an option of the program names one, which the scaler follows.
 
 `torch.autocast("cuda")` is float16 whatever the option says: who asks for bfloat16, for its range,
-trains in float16 all the same.
+trains in float16.
 
     parser.add_argument("--dtype", default="bfloat16")
     scaler = torch.amp.GradScaler("cuda", enabled=args.dtype in ("float16", "bfloat16"))

@@ -145,7 +145,7 @@ def is_by_dtype(switch: View) -> bool:
     test, variables = switch.origin, switch.source.variables
     if test.op != "compare" or test.operators != ("Eq",) or not FLOAT16.search(test.text):
         return False
-    asked = (each.cst for each in test.operands if not FLOAT16.search(each.text))
+    others = (each.cst for each in test.operands if not FLOAT16.search(each.text))
     return any(
         may_be_float16(
             (variables.origin(each) or variables.global_value(each))
@@ -153,7 +153,7 @@ def is_by_dtype(switch: View) -> bool:
             else each,
             switch.source,
         )
-        for each in asked
+        for each in others
     )
 
 

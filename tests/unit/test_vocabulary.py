@@ -49,6 +49,8 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/analyses/module_uses.py": "FREEZING OVERWRITING SWITCHES",
         "amplint/analyses/provenance.py": "MOVING",
         "rules/gradscaler/_scaled_losses.py": "CUTS PRINTS",
+        "rules/autocast/_dtype_options.py": "SETS_DTYPE",
+        "rules/autocast/region_of_another_device.py": "FLOAT16",
         "rules/gradscaler/scaled_gradients_watched.py": "OF_GRADIENTS",
         "amplint/gradscaler/events.py": (
             "CLAMPS CLAMPS_IN_PLACE MODULE_CASTS NORMS PROTOCOL SAME_NORM VISITING VISITS"
