@@ -39,6 +39,7 @@ from amplint.values.lattice import inner
 
 CALLERS = 4  # calls from a training down to what saves
 STATE = "state_dict"
+DRAWS = frozenset({ops.ITER, ops.SUBSCRIPT})
 SAVING = frozenset({"torch.save"})
 # What is given a scaler, and keeps nothing of it.
 HARMLESS = frozenset(
@@ -268,7 +269,9 @@ class Unsaved:
         value = state.values[owner]
         if any(role_of(atom, self._inference) is Role.OPTIMIZER for atom in value):
             return True
-        name = path_of(state.graph, owner) or ""
+        node = state.graph.nodes[owner]
+        source = node.operands[0] if node.op in DRAWS else owner  # Ex) self.optimizers
+        name = path_of(state.graph, source) or ""
         return role(value, self._inference) is Role.UNKNOWN and OPTIMIZER.search(name) is not None
 
     def _handing(self, function: str, number: int) -> Iterator[tuple[SiteId, int]]:
@@ -303,11 +306,11 @@ class Unsaved:
         return min((s for s in scaled if self._outlives(s[0], function)), default=None)
 
     def _methods_beside(self, function: str) -> Iterator[str]:
-        """The methods of the class that a method belongs to: an object that trains and saves may be
-        driven by a library, or by a script of its users."""
+        """The methods of the class that a method belongs to, and of those that derive from it: an
+        object that trains and saves may be driven by a library, or by a script of its users."""
         cls = self._inference.functions[function].cls
-        if cls is not None:
-            for definitions in self._inference.classes[cls].methods.values():
+        for each in (cls, *self._inference.hierarchy.subclasses(cls)) if cls is not None else ():
+            for definitions in self._inference.classes[each].methods.values():
                 yield from definitions
 
     def _outlives(self, stepping: str, saving: str) -> bool:

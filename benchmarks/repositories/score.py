@@ -146,11 +146,12 @@ def score(labelled: Path, repositories: Path) -> dict[str, Tally]:
         for label in map(json.loads, file.read_text().splitlines()):
             path = f"{label['repository']}/{label['path']}"
             labels[path, group_of(label["category"])].append(label)
+    labelled_groups = {group for _, group in labels}
     for name in sorted({path.partition("/")[0] for path in chosen}):
         for finding in findings_in(repositories / name):
             category = category_of(finding["code"])
             path = f"{name}/{finding['filename']}"
-            if category is not None and path in chosen:
+            if category in labelled_groups and path in chosen:
                 found[path, category].append({**finding, "filename": path})
     by_group: dict[str, list[Tally]] = defaultdict(list)
     for key in sorted(labels.keys() | found.keys()):

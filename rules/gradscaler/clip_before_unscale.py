@@ -20,16 +20,20 @@ Known limits: reported only if every path from the backward pass to the clipping
 unknown function that gets the optimizer or the scaler is assumed to unscale. If there are several
 optimizers, any unscaled one is assumed to be the clipped one. No fix if there are several, or if
 not every clipping is followed by a step. A framework's backward pass (`accelerator.backward(loss)`)
-counts as scaled if its precision is a constant that means float16.
+counts as scaled if its precision is a constant that means float16. A function that gets the scaler
+has scaled gradients, where the project calls `unscale_` nowhere.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint import Change, Differs, Fix, Group, Misuse, Rule, View, Violation
+from amplint import Change, Differs, Finding, Fix, Group, Misuse, Rule, View, Violation, calls
 from amplint import libcst as cst
+from amplint.knowledge.libraries import CLIPPING
 
+from .._shared.scalers import scaler_at
 from .._shared.steps import report, unsafe
 from ._fixes import between, calls_around, loops_of, methods, new, other, scaler_of, tests_of
 
@@ -103,6 +107,26 @@ def leads(line: cst.BaseStatement, step: cst.Call, call: View, misuse: Misuse) -
     misuses = (call.of(each).misuse(rule.violation) for each in calls)
     places = (its.other.place for its in misuses if its is not None)
     return same_loops and not jumps and all(place == misuse.other.place for place in places)
+
+
+@rule.on(calls(*CLIPPING))
+def check_given_scaler(clip: View) -> Iterator[Finding]:
+    """Ex) clip_grad_norm_(params, 1.0); scaler.step(optimizer), in a function that gets the scaler
+
+    Who hands it one has scaled the loss, and nothing in the project unscales.
+    """
+    if clip.mentions("unscale_") or clip.mentions("get_scale") or clip.misuse(rule.violation):
+        return
+    calls_here = [*clip.operations("call")]
+    after = (each for each in calls_here if each.span.start > clip.span.start)
+    step = next((each for each in after if each.method == "step" and is_given(each.receiver)), None)
+    if step is not None and not any(each.method == "backward" for each in calls_here):
+        message = f"`{clip.brief}` clips gradients that are still multiplied by the scale"
+        yield clip.finding(message, [step.related("the scaler divides them here")])
+
+
+def is_given(scaler: View | None) -> bool:
+    return scaler is not None and scaler.origin.op == "param" and scaler_at(scaler) is not None
 
 
 report(rule, "`{call}` clips gradients that are still multiplied by the scale", unscaled)

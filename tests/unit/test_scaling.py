@@ -377,3 +377,38 @@ def backward(model, x, scaler: torch.amp.GradScaler):
     )
     outcome = lint({"train.py": program.encode()}, tmp_path)
     assert [f.code for f in outcome.findings if f.code.startswith("AMP4")] == ["AMP404"]
+
+
+GIVEN = """\
+import torch
+from torch.nn.utils import clip_grad_norm_
+
+class Updater:
+    def step(self, scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer, params):
+        {before}
+        if self.clip:
+            clip_grad_norm_(params, self.clip)
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "other", "clips"),
+    [
+        ("pass", "", True),
+        ("scaler.unscale_(optimizer)", "", False),
+        ("pass", "def prepare(scaler, optimizer):\n    scaler.unscale_(optimizer)\n", False),
+        ("self.clip = self.clip * scaler.get_scale()", "", False),
+        ("self.loss.backward()", "", False),  # of what is not scaled here, perhaps
+        ("scaler = torch.amp.GradScaler('cuda', enabled=self.half)", "", False),
+    ],
+)
+def test_a_clip_where_only_the_step_is_in_sight(
+    before: str, other: str, clips: bool, tmp_path: Path
+) -> None:
+    """Who hands the scaler to a function has scaled the loss."""
+    program = GIVEN.format(before=before)
+    outcome = lint({"train.py": program.encode(), "other.py": other.encode()}, tmp_path)
+    assert not outcome.problems
+    assert ("AMP404" in [each.code for each in outcome.findings]) is clips
