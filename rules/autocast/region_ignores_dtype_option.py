@@ -15,10 +15,8 @@ A scaler that is on for float16 alone is off then, which AMP308 reports.
 
 Fix safety: none is offered: the option may be a name that torch does not have, as bf16.
 
-Known limits: the scaler has to be made in the function of the region, by a comparison of the option
-with both dtypes that is written in the call. Silent where the project sets the default dtype of
-autocast, where another region of the function has a dtype, and where a test around the region may
-ask for the dtype.
+Known limits: the scaler has to be made in the function of the region, by a comparison with both
+dtypes that is written in the call, and no region there has a dtype, or a test that may ask for it.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ The histograms show the gradients times the scale, and jump where the scale chan
 
     wandb.watch(model, log="parameters")     # the norm of the gradients after unscale_ by hand
 
-Fix safety: none is offered: the shape of the histograms is right, and may be all that is wanted.
+Fix safety: none is offered: the shape of the histograms is right.
 
 Known limits: the scaler has to be used, or made, in the function that calls `wandb.watch`.
 """

@@ -13,7 +13,7 @@ Sums in float32 are twice as much to send, and on few ranks half may do: the rul
 
 Fix safety: none is offered: whether the ranks are few, the author knows.
 
-Known limits: both dtypes have to be known. Configurations of DeepSpeed and Megatron are not read.
+Known limits: both dtypes have to be known.
 """
 
 from __future__ import annotations

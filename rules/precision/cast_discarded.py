@@ -1,8 +1,7 @@
 """A tensor is cast or moved in a statement of its own, and the result is discarded.
 
-`to`, `half`, `float`, `type` and `cuda` of a tensor return a new tensor, unlike those of a module,
-which changes itself. The statement does nothing, and what follows works with the old tensor: in
-another dtype, or on another device.
+`to`, `half`, `float`, `type` and `cuda` of a tensor return a new one; those of a module change it.
+The statement does nothing, and what follows works with the old tensor.
 
     logits = self.gate(x)
     logits.to(torch.float32)              # the softmax stays in half
@@ -11,14 +10,12 @@ another dtype, or on another device.
     logits = logits.to(torch.float32)
     weights = logits.softmax(dim=-1)
 
-Fix safety: assigns the result to the variable, or to the attribute. Unsafe, since what follows then
-has another dtype or device. Only shown for an attribute, which may be a parameter of a module: that
-takes no tensor.
+Fix safety: assigns the result. Unsafe, since what follows then has another dtype or device. Only
+shown for an attribute, which may be a parameter of a module: that takes no tensor.
 
-Known limits: a variable has to be surely a tensor, and to be read later in the function: a copy to
-the host at its end may be there to wait for the device, and a move in a loop,
-`for x in xs: x.cuda()`, to warm up. Tests, notebooks, which show what stands last in a cell, and
-statements whose errors are caught are not reported, nor are moves in a function that reads a clock.
+Known limits: a variable has to be surely a tensor, and to be read later: a last copy may be there
+to wait for the device. Tests, notebooks, statements whose errors are caught, and moves beside a
+clock are not reported.
 """
 
 from __future__ import annotations

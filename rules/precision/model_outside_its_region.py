@@ -1,10 +1,8 @@
 """A method of a model that accelerate has prepared runs its layers outside the region of training.
 
 With `mixed_precision="fp16"` or `"bf16"`, `accelerator.prepare(model)` replaces `model.forward` by
-one that runs in an autocast region. No other method does: `sample` or `encode`, which call the
-layers of the model themselves, run in float32. They are as slow as without mixed precision, need
-twice the memory, and what they return is not what the trained model computes in its region; half
-inputs raise.
+one that runs in an autocast region. Other methods that call layers of the model, as `sample`, run
+in float32: more slowly, and not as the model was trained; half inputs raise.
 
     accelerator = Accelerator(mixed_precision="fp16")
     model, optimizer = accelerator.prepare(model, optimizer)
@@ -19,14 +17,9 @@ inputs raise.
 
 Fix safety: none is offered: sampling in float32 may be intended.
 
-Source: `Accelerator.prepare_model` (accelerate/accelerator.py) and `extract_model_from_parallel`
-(accelerate/utils/other.py) of accelerate 1.15, and
-https://huggingface.co/docs/accelerate/package_reference/accelerator.
-
-Known limits: the precision has to be a constant in the code, and the model to be called for
-training in the function of a backward pass. Silent if the method, or a function that it runs,
-mentions autocast, or if an unknown context stands around the call. A copy of the model (EMA) is not
-followed.
+Known limits: the precision has to be a constant, and the model to be called in the function of a
+backward pass. Silent if the method mentions autocast, or in an unknown context. A copy of the model
+(EMA) is not followed.
 """
 
 from __future__ import annotations
