@@ -22,10 +22,7 @@ from collections.abc import Iterator
 
 from amplint import HALF, NONE, DType, Finding, Group, Rule, Unrun, View, calls, only
 
-SOURCE = (
-    "docstrings of MixedPrecision and MixedPrecisionPolicy of torch.distributed.fsdp in torch "
-    "2.13: if reduce_dtype is None, the reduction uses param_dtype"
-)
+SOURCE = "docstring of torch.distributed.fsdp.MixedPrecisionPolicy, torch 2.13: reduce_dtype"
 POLICIES = (
     "torch.distributed.fsdp.MixedPrecision",
     "torch.distributed.fsdp.MixedPrecisionPolicy",

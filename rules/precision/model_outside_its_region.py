@@ -37,8 +37,7 @@ rule = Rule(
     help="call it in `with accelerator.autocast():`, or call the model itself",
     witness=Unrun(
         "it takes accelerate",
-        "accelerate/accelerator.py (prepare_model) and accelerate/utils/other.py "
-        "(extract_model_from_parallel) of accelerate 1.15",
+        "accelerate/accelerator.py (prepare_model) of accelerate 1.15",
     ),
     preview=True,
 )
