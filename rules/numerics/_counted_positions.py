@@ -81,11 +81,24 @@ class CountedPositions(NodeFact[Counted]):
         positions = next((each for each in before if each is not None), None)
         if positions is None and node.op == ops.PARAM:
             positions = self._handed(function, str(node.data), ask)
+        if positions is None and node.op == ops.CALL:
+            positions = self._returned(at, ask)
         if positions is not None:
             return positions
         tensor = only(known(state.values[number]))
         is_integer = isinstance(tensor, Tensor) and tensor.dtype in INTEGERS_BEYOND_HALF
         return Counted(self._here(at), None) if is_integer else None
+
+    def _returned(self, call: At, ask: Ask) -> Counted | None:
+        """The positions that the one function that a call runs returns, a lambda among them."""
+        callees = self.inference.calls.edges.get(call, ())
+        if len(callees) != 1:
+            return None
+        (callee,) = callees
+        state = self.inference.states.get(callee)
+        results = state.graph.given_back if state is not None else ()
+        counted = [ask((callee, each)) for each in results]
+        return counted[0] if len(counted) == 1 else None
 
     def _here(self, at: At) -> Evidence:
         return self.why(*at, "counted here", Shows.OPERATION)
