@@ -25,10 +25,10 @@ HARNESS = ("amplint/verify/", "amplint/observing/")  # where it lay before it wa
 FOLDERS = ("amplint", "amplint_verify", "rules", "tests")
 # What there may be at most. A commit that raises a figure says what a user gets for it.
 BUDGET = {
-    "rules": 11_975,
-    "amplint without verify": 39_045,
+    "rules": 11_995,
+    "amplint without verify": 39_070,
     "the harness": 8_480,
-    "tests": 40_860,
+    "tests": 40_935,
     "a median rule": 60,
     "names of an author's surface": 300,
     "rules on by default": 85,

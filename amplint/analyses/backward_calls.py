@@ -39,6 +39,7 @@ from amplint.values.atoms import (
 
 BACKWARD_METHODS = ("backward", "manual_backward")
 NO_GRADIENTS = frozenset({"no_grad", "inference_mode"})
+GRADIENTS_ON = frozenset({"enable_grad", "set_grad_enabled"})
 MAX_BACKWARD_CALLS = 8  # calls between a region and the backward pass in it
 
 
@@ -142,7 +143,7 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
     def _alternatives(self, function: str, number: int) -> tuple[Collection[str], Collection[str]]:
         """The functions all of which must run what a call runs, and those of which one suffices."""
         callees = self.inference.calls.edges.get((function, number), set())
-        if callees.isdisjoint(self.trains) or self.is_without_gradients(function, number):
+        if callees.isdisjoint(self.trains) or self.trains_nothing(function, number):
             return (), ()
         loop_callees = self.inference.calls.choices.get((function, number), set()) & callees
         sure = {callee for callee in callees - loop_callees if not self.is_abstract(callee)}
@@ -208,8 +209,14 @@ class BackwardCalls(CallFact[tuple[Evidence, ...]]):
                     inside.add(number)
         return self._regions[function]
 
+    def trains_nothing(self, function: str, number: int) -> bool:
+        """Whether what a node runs trains nothing: gradients are off there, and its function does
+        not switch them on again, as for the closure of an optimizer."""
+        is_off = self.is_without_gradients(function, number)
+        return is_off and GRADIENTS_ON.isdisjoint(self.inference.functions[function].words)
+
     def is_without_gradients(self, function: str, number: int) -> bool:
-        """Whether a node stands where gradients are off: what it runs trains nothing."""
+        """Whether a node stands where gradients are off."""
         block = self.inference.states[function].graph.nodes[number].block
         return block in self.blocks_without_gradients(function)
 

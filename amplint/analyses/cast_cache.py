@@ -124,7 +124,7 @@ class CastCache(Fact):
         def called(part: Part) -> Iterator[Part]:
             function, _ = part
             for number, _ in self._calls(part):
-                if training and self._backward_calls.is_without_gradients(function, number):
+                if training and self._backward_calls.trains_nothing(function, number):
                     continue
                 edges = self.inference.calls.edges.get((function, number), ())
                 callees = [each for each in edges if not self._backward_calls.is_abstract(each)]

@@ -143,8 +143,11 @@ class Unsaved:
 
     def _counts(self, site: SiteId) -> bool:
         """Whether a call saves, beside the optimizer, how far the training is: to go on from there,
-        by a script that is not in sight."""
+        by a script that is not in sight. What is saved before an error is there to look at."""
         nodes = self._inference.states[site[0]].graph.nodes
+        block = nodes[site[1]].block
+        if any(node.op == ops.RAISE and node.block == block for node in nodes):
+            return False
         inside = reachable(nodes[site[1]].arguments, lambda each: parts_of(nodes[each]))
         dicts = (nodes[each] for each in inside if nodes[each].op == ops.DICT)
         return any(not COUNTS_TRAINING.isdisjoint(each.data) for each in dicts)

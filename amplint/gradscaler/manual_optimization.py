@@ -37,9 +37,23 @@ def bypasses(index: EventIndex) -> Iterator[tuple[SiteId, SiteId]]:
             and TrainingEventKind.SCALED_BACKWARD not in kinds
             and not TEST_PATH.search(facts.path)
             and not any(map(scales, facts.words))  # a loss that is scaled by hand
+            and not runs_scaled_backward(index, function)
         ):
             for backward, step in bypassed(index.inference, function, events):
                 yield (function, backward), (function, step)
+
+
+def runs_scaled_backward(index: EventIndex, function: str) -> bool:
+    """Whether a function that this one calls backpropagates by the framework: the plain pass may be
+    of other weights."""
+    calls = index.inference.calls.edges
+    numbers = range(len(index.inference.states[function].graph.nodes))
+    callees = {each for number in numbers for each in calls.get((function, number), ())}
+    return any(
+        event.kind is TrainingEventKind.SCALED_BACKWARD
+        for each in callees
+        for event in index.of.get(each, {}).values()
+    )
 
 
 def bypassed(
@@ -47,14 +61,19 @@ def bypassed(
 ) -> Iterator[tuple[int, int]]:
     """Those of one function: the last backward pass before a step, where no test makes it alone."""
     state = inference.states[function]
+    if not all(
+        is_step(inference, state, number, event)
+        for number, event in events.items()
+        if event.kind is TrainingEventKind.STEP
+    ):
+        return  # which of the optimizers has the gradients is not known
     backward = -1
     for number, event in sorted(events.items()):
         if event.kind is TrainingEventKind.BACKWARD:
             backward = number
         elif event.kind in ENDS and backward >= 0:
-            if is_step(inference, state, number, event) and (
-                sides(state.graph, backward) <= sides(state.graph, number)
-            ):
+            is_alone = not sides(state.graph, backward) <= sides(state.graph, number)
+            if is_step(inference, state, number, event) and not is_alone:
                 yield backward, number
             backward = -1
 

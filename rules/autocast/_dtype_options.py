@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from amplint import Autocast, NoGrad, View, constant, only, region_dtype
+from amplint import libcst as cst
 from amplint.knowledge.libraries import AUTOCASTS, SCALERS
 from amplint.knowledge.vocabulary import ASKS_NO_DTYPE, PRECISION
 
@@ -13,19 +14,18 @@ from .._shared.guards import tests_around, tests_before
 SETS_DTYPE = ("set_autocast_dtype", "set_autocast_gpu_dtype")
 
 
-def scaler_of_option(region: View, operator: str) -> View | None:
-    """The call that makes a scaler in the function of a region, where an option for the dtype
-    switches it and no region of the function has a dtype: each is float16, whatever the option is.
+def regions_beside(scaler: View, operator: str) -> list[View]:
+    """The calls that open a region in the function where a scaler is made, if an option for the
+    dtype switches it, and none of the regions has a dtype or a switch: all are float16, whatever
+    the option is.
 
     Args:
         operator: by which the option is compared: "Eq" with float16, "In" with both kinds of half.
     """
-    if not is_always_float16(region) or region.mentions(*SETS_DTYPE):
-        return None
-    calls_here = [*region.operations("call")]
-    if any(map(has_dtype, calls_here)):
-        return None
-    return next((each for each in calls_here if is_switched(each, operator)), None)
+    if not is_switched(scaler, operator) or scaler.mentions(*SETS_DTYPE):
+        return []
+    regions = [each for each in scaler.operations("call") if each.callee in AUTOCASTS]
+    return [] if any(map(is_chosen, regions)) else [*filter(is_always_float16, regions)]
 
 
 def is_always_float16(region: View) -> bool:
@@ -38,9 +38,13 @@ def is_always_float16(region: View) -> bool:
     return all(around) and not any(asks_dtype) and not has_no_graph(region)
 
 
-def has_dtype(call: View) -> bool:
-    api = AUTOCASTS.get(call.callee or "")
-    return api is not None and call.arg("dtype", api.parameters.index("dtype")) is not None
+def is_chosen(region: View) -> bool:
+    """Whether a region has a dtype or a switch, or is one of those of a table or a `match`."""
+    parameters = AUTOCASTS[region.callee or ""].parameters
+    around = region.source.ancestors(region.cst)
+    return any(
+        region.arg(name, parameters.index(name)) is not None for name in ("dtype", "enabled")
+    ) or any(isinstance(each, cst.Dict | cst.Match) for each in around)
 
 
 def is_switched(call: View, operator: str) -> bool:

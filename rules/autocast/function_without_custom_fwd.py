@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 # What autocast runs in half, and what raises where its operands are of two dtypes.
 PRODUCTS = frozenset(
-    {"addbmm", "addmm", "baddbmm", "bmm", "einsum", "linear", "matmul", "mm"}
+    {"addbmm", "addmm", "baddbmm", "bmm", "linear", "matmul", "mm"}
     | {f"conv{form}{n}d" for form in ("", "_transpose") for n in (1, 2, 3)}
     | {f"conv{n}d_{of}" for of in ("input", "weight") for n in (1, 2, 3)}  # of torch.nn.grad
 )

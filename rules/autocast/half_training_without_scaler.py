@@ -22,7 +22,7 @@ region, and needs a `ShardedGradScaler`. The finding is at the optimizer's step.
 
 A region without a dtype is reported beside a scaler that is on for one dtype alone
 (`GradScaler(enabled=args.dtype == "float16")`): with bfloat16 it is a float16 region as well.
-So is `scaler._enabled = ...`, which switches the scaler off, and not the region.
+So is `scaler._enabled = False`, or a comparison there, which leaves the region on.
 
 Fix safety: there is no fix: a scaler has to be created, used at the step, and saved.
 
@@ -56,14 +56,14 @@ from amplint import (
     region_dtype,
 )
 from amplint import libcst as cst
-from amplint.knowledge.libraries import AUTOCASTS, FULLY_SHARDED, SHARDED_SCALERS
-from amplint.knowledge.vocabulary import SCALES_BY_HAND
+from amplint.knowledge.libraries import AUTOCASTS, FULLY_SHARDED, SCALERS, SHARDED_SCALERS
+from amplint.knowledge.vocabulary import PRECISION, SCALES_BY_HAND
 
 from .._shared.classes import AUTOGRAD_FUNCTION
-from .._shared.guards import speaks_of, tests_before
+from .._shared.guards import speaks_of, tests_around, tests_before
 from .._shared.regions import opened_above
 from .._shared.scalers import scaler_at
-from ._dtype_options import has_no_graph, scaler_of_option
+from ._dtype_options import has_no_graph, regions_beside
 from ._scaling import Frameworks, ShardedInFloat16
 
 COMPUTED = frozenset({"call", "binop", "unary", "phi", "unpack"})
@@ -109,11 +109,10 @@ def check_sharded(call: View) -> Iterator[Finding]:
         yield call.finding(message, (why, *call.hotness.chain), help=SHARD)
 
 
-@rule.on(calls(*AUTOCASTS))
-def check_default(region: View) -> Iterator[Finding]:
+@rule.on(calls(*SCALERS))
+def check_default(scaler: View) -> Iterator[Finding]:
     """Ex) torch.autocast("cuda"), beside GradScaler(enabled=args.dtype == "float16")"""
-    scaler = scaler_of_option(region, "Eq")
-    if scaler is not None:
+    for region in regions_beside(scaler, "Eq"):
         message = f"`{region.brief}` is float16 with the scaler off: small gradients become 0"
         yield region.finding(message, [scaler.related("this is on for float16 alone")], help=PASS)
 
@@ -121,21 +120,32 @@ def check_default(region: View) -> Iterator[Finding]:
 @rule.on(nodes("store"))
 def check_switched_off(store: View) -> Iterator[Finding]:
     """Ex) self.scaler._enabled = epoch >= 5"""
-    if store.operator != "_enabled" or constant(store.operands[1].value) is True:
+    if store.operator != "_enabled" or not may_switch_off(store.operands[1]):
         return
-    regions = (each for each in store.operations("call") if each.callee in AUTOCASTS)
-    region = next((each for each in regions if may_be_on(each)), None)
-    if region is not None and scaler_at(store.operands[0]) is not None:
+    tests = (*tests_around(store), *tests_before(store))
+    if scaler_at(store.operands[0]) is None or any(PRECISION.search(test.text) for test in tests):
+        return
+    regions = [each for each in store.operations("call") if each.callee in AUTOCASTS]
+    region = next(iter(regions), None)
+    if region is not None and all(map(stays_on, regions)):
         message = "the scaler is switched off, and not its float16 region: small gradients become 0"
         yield store.finding(message, [region.related("the region")], help=SWITCH_BOTH)
 
 
-def may_be_on(region: View) -> bool:
-    """Whether a region may be on, in float16, and asks no scaler whether it is."""
-    atom = only(region.value)
-    if not isinstance(atom, Autocast) or atom.enabled is False or "_enabled" in region.text:
+def may_switch_off(value: View) -> bool:
+    """Whether a value is False, or a comparison; not what is kept, to be put back."""
+    is_flag = value.origin.op == "const" and constant(value.value) is False
+    return is_flag or (value.origin.op == "compare" and constant(value.value) is not True)
+
+
+def stays_on(region: View) -> bool:
+    """Whether a region of float16 is on, or wherever there is a scaler, and loses gradients."""
+    atom, api = only(region.value), AUTOCASTS[region.callee or ""]
+    if not isinstance(atom, Autocast) or region_dtype(atom) != "float16" or has_no_graph(region):
         return False
-    return region_dtype(atom) == "float16"
+    switch = region.arg("enabled", api.parameters.index("enabled"))
+    asks_scaler = switch is not None and switch.text.endswith("scaler is not None")
+    return atom.enabled is True or asks_scaler
 
 
 def region_of_loss(call: View) -> Autocast | None:

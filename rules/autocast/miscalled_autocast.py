@@ -30,7 +30,8 @@ call that is a statement of its own, for swapped branches, nor for a region that
 Known limits: a value that is a device only by its annotation may still be a name, and is not
 reported; neither is a flag of the command line or of a configuration, unless the same field is
 given to `enabled=` elsewhere in the file. A region that is never left is reported
-only where it has no name, by which other code might leave it; in a notebook, too.
+only where it has no name, by which other code might leave it, and in a file that others import: in
+a script all code may be meant.
 """
 
 from __future__ import annotations
@@ -131,9 +132,9 @@ def not_entered(call: View) -> Iterator[Finding]:
 
 def never_left(call: View, uses: list[View]) -> Iterator[Finding]:
     """Ex) torch.autocast("cuda").__enter__(), since nothing holds what has the `__exit__`"""
-    opened = only(call.value)
-    if isinstance(opened, Autocast) and opened.enabled is False:
-        return
+    stem = call.source.path.rpartition("/")[2].removesuffix(".py")
+    if is_off(call) or not call.matches(rf"^\s*(from|import)\b.*\b{re.escape(stem)}\b", stem):
+        return  # in a script or a notebook, all code may be meant
     for entering in (each for use in uses if use.method == "__enter__" for each in use.uses):
         if entering.op != "call" or entering.cst.func.value is not call.cst:
             continue
@@ -142,10 +143,15 @@ def never_left(call: View, uses: list[View]) -> Iterator[Finding]:
             yield entering.finding(message, help=LEAVE)
 
 
+def is_off(region: View) -> bool:
+    opened = only(region.value)
+    return isinstance(opened, Autocast) and opened.enabled is False
+
+
 def swapped(call: View) -> Iterator[Finding]:
     """Ex) nullcontext() if self.amp else torch.autocast("cuda")"""
     choice = call.source.parent(call.cst)
-    if not isinstance(choice, cst.IfExp) or choice.orelse is not call.cst:
+    if not isinstance(choice, cst.IfExp) or choice.orelse is not call.cst or is_off(call):
         return
     flag = call.source.text(choice.test)
     if SWITCHES_AMP_ON.search(flag) and call.of(choice.body).callee == "contextlib.nullcontext":

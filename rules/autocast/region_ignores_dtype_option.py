@@ -24,9 +24,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amplint import Dtype, Finding, Group, Rule, View, calls
-from amplint.knowledge.libraries import AUTOCASTS
+from amplint.knowledge.libraries import SCALERS
 
-from ._dtype_options import scaler_of_option
+from ._dtype_options import regions_beside
 
 rule = Rule(
     "AMP319",
@@ -38,10 +38,9 @@ rule = Rule(
 )
 
 
-@rule.on(calls(*AUTOCASTS))
-def check(region: View) -> Iterator[Finding]:
+@rule.on(calls(*SCALERS))
+def check(scaler: View) -> Iterator[Finding]:
     """Ex) torch.autocast("cuda"), beside GradScaler(enabled=dtype in ["float16", "bfloat16"])"""
-    scaler = scaler_of_option(region, "In")
-    if scaler is not None:
+    for region in regions_beside(scaler, "In"):
         message = f"`{region.brief}` is float16, though the scaler follows an option for the dtype"
         yield region.finding(message, [scaler.related("this is on for bfloat16 as well")])

@@ -20,8 +20,9 @@ Known limits: reported only if every path from the backward pass to the clipping
 unknown function that gets the optimizer or the scaler is assumed to unscale. If there are several
 optimizers, any unscaled one is assumed to be the clipped one. No fix if there are several, or if
 not every clipping is followed by a step. A framework's backward pass (`accelerator.backward(loss)`)
-counts as scaled if its precision is a constant that means float16. A function that gets the scaler
-has scaled gradients, where the project calls `unscale_` nowhere.
+counts as scaled if its precision is a constant that means float16. A function that gets the scaler,
+and that no call in sight runs, is taken to have scaled gradients where the project calls `unscale_`
+nowhere, and it neither tests the scaler before nor passes it to anything.
 """
 
 from __future__ import annotations
@@ -31,8 +32,11 @@ from typing import TYPE_CHECKING
 
 from amplint import Change, Differs, Finding, Fix, Group, Misuse, Rule, View, Violation, calls
 from amplint import libcst as cst
+from amplint.facts.callers import Callers
 from amplint.knowledge.libraries import CLIPPING
+from amplint.knowledge.vocabulary import KNOWS_THE_SCALE, PRECISION
 
+from .._shared.guards import tests_around, tests_before
 from .._shared.scalers import scaler_at
 from .._shared.steps import report, unsafe
 from ._fixes import between, calls_around, loops_of, methods, new, other, scaler_of, tests_of
@@ -109,24 +113,34 @@ def leads(line: cst.BaseStatement, step: cst.Call, call: View, misuse: Misuse) -
     return same_loops and not jumps and all(place == misuse.other.place for place in places)
 
 
-@rule.on(calls(*CLIPPING))
-def check_given_scaler(clip: View) -> Iterator[Finding]:
+@rule.on(calls(".step"))
+def check_given_scaler(step: View) -> Iterator[Finding]:
     """Ex) clip_grad_norm_(params, 1.0); scaler.step(optimizer), in a function that gets the scaler
 
-    Who hands it one has scaled the loss, and nothing in the project unscales.
+    Who hands it one has scaled the loss. Where a call of the function is in sight, the protocol is
+    checked there.
     """
-    if clip.mentions("unscale_") or clip.mentions("get_scale") or clip.misuse(rule.violation):
+    scaler = step.receiver
+    if scaler is None or scaler.origin.op != "param" or scaler_at(scaler) is None:
         return
-    calls_here = [*clip.operations("call")]
-    after = (each for each in calls_here if each.span.start > clip.span.start)
-    step = next((each for each in after if each.method == "step" and is_given(each.receiver)), None)
-    if step is not None and not any(each.method == "backward" for each in calls_here):
-        message = f"`{clip.brief}` clips gradients that are still multiplied by the scale"
-        yield clip.finding(message, [step.related("the scaler divides them here")])
+    if step.mentions("unscale_") or step.fact(Callers).sites.get(step.function.id):
+        return
+    function = step.source.function(step.cst)
+    text = step.source.text(function) if function is not None else ""
+    before = [each for each in step.operations("call") if each.span.start < step.span.start]
+    if any(word in text for word in (*KNOWS_THE_SCALE, ".grad.")) or any(
+        each.method in ("backward", "step") or hands_on(each, scaler) for each in before
+    ):
+        return
+    for clip in (each for each in before if each.callee in CLIPPING):
+        tests = (*tests_around(clip), *tests_around(step), *tests_before(step))
+        if not any(PRECISION.search(each.text) or scaler.text in each.text for each in tests):
+            message = f"`{clip.brief}` clips gradients that are still multiplied by the scale"
+            yield clip.finding(message, [step.related("the scaler divides them here")])
 
 
-def is_given(scaler: View | None) -> bool:
-    return scaler is not None and scaler.origin.op == "param" and scaler_at(scaler) is not None
+def hands_on(call: View, scaler: View) -> bool:
+    return any(argument.text == scaler.text for _, _, argument in call.arguments)
 
 
 report(rule, "`{call}` clips gradients that are still multiplied by the scale", unscaled)

@@ -408,7 +408,7 @@ def test_settings_of_the_file_and_of_the_command_line(amplint: Amplint, project:
         (["check", "--select", "AMP999"], "there is no rule `AMP999`\n"),
         (["check", "--select", "AMP706"], "there is no rule `AMP706`; did you mean `AMP"),
         (["check", "--select", "AMP177"], "there is no rule `AMP177`; did you mean `AMP1"),
-        (["explain", "AMP4"], "AMP412 and 8 more (`amplint rules` lists all)"),
+        (["explain", "AMP4"], "AMP412 and 9 more (`amplint rules` lists all)"),
         (["explain", "data-paralel"], "did you mean `data-parallel`?"),
         (["check", "gone.py"], "gone.py: there is no such file or directory\n"),
         (["new", "x", "y"], "x is not a code like AMP101\n"),

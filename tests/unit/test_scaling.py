@@ -198,6 +198,13 @@ def test_a_checkpoint_that_nothing_is_resumed_from_and_a_state_that_is_only_load
     assert left_out(tmp_path / "resumed")
     loading = "self.scaler.load_state_dict(torch.load(path)['scaler_state_dict'])"
     assert left_out(tmp_path / "loaded", resume=loading)
+    saving = "torch.save({'epoch': 1, 'o': self.optimizer.state_dict()}, path)"
+    dump = f"if x.isnan().any(): {saving}; raise"
+    dumped = program.replace('torch.save({"optimizer": self.optimizer.state_dict()}, path)', "pass")
+    dumped = dumped.replace("            pass\n", f"            {dump}\n", 1)
+    assert "isnan" in dumped
+    outcome = lint({"train.py": dumped.encode()}, tmp_path / "dumped")
+    assert "AMP413" not in [f.code for f in outcome.findings], "it is there to look at"
     counted = program.replace('save({"opt', 'save({"epoch": 1, "opt')
     outcome = lint({"train.py": counted.encode()}, tmp_path / "counted")
     assert "AMP413" in [f.code for f in outcome.findings], "it is there to go on from"
@@ -402,6 +409,17 @@ class Updater:
         ("self.clip = self.clip * scaler.get_scale()", "", False),
         ("self.loss.backward()", "", False),  # of what is not scaled here, perhaps
         ("scaler = torch.amp.GradScaler('cuda', enabled=self.half)", "", False),
+        ("if scaler is None: return clip_grad_norm_(params, 1.0)", "", False),
+        ("if not self.use_amp: return clip_grad_norm_(params, 1.0)", "", False),
+        ("unscale_gradients(optimizer, scaler)", "", False),
+        ("[p.grad.mul_(self.inverse) for p in params]", "", False),
+        ("self.other.step()", "", False),
+        (
+            "pass",
+            "import train\n\ndef run(*rest):\n    off = torch.amp.GradScaler(enabled=False)\n"
+            "    train.Updater().step(off, *rest)\n",
+            False,
+        ),
     ],
 )
 def test_a_clip_where_only_the_step_is_in_sight(
@@ -412,3 +430,79 @@ def test_a_clip_where_only_the_step_is_in_sight(
     outcome = lint({"train.py": program.encode(), "other.py": other.encode()}, tmp_path)
     assert not outcome.problems
     assert ("AMP404" in [each.code for each in outcome.findings]) is clips
+
+
+TWO_OPTIMIZERS = """\
+import lightning as L
+import torch
+
+class Net(L.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.automatic_optimization = False
+        self.one, self.other = torch.nn.Linear(10, 2), torch.nn.Linear(10, 2)
+        self.plain = torch.optim.SGD(self.other.parameters(), lr=0.1)
+
+    def of_one(self, x):
+        {helper}
+
+    def training_step(self, batch, _):
+        optimizer = self.optimizers()
+        optimizer.zero_grad()
+        self.of_one(batch)
+        loss = self.other(batch).mean()
+        loss.backward()
+        optimizer.step()
+        {after}
+
+trainer = L.Trainer(precision="16-mixed")
+trainer.fit(Net())
+"""
+
+
+@pytest.mark.parametrize(
+    ("helper", "after", "bypasses"),
+    [
+        ("return x", "pass", True),
+        ("self.manual_backward(self.one(x).mean())", "pass", False),
+        ("return x", "self.plain.step()", False),
+    ],
+)
+def test_a_plain_backward_pass_beside_that_of_a_framework(
+    helper: str, after: str, bypasses: bool, tmp_path: Path
+) -> None:
+    """The weights that it is for may have an optimizer that divides nothing."""
+    program = TWO_OPTIMIZERS.format(helper=helper, after=after)
+    outcome = lint({"train.py": program.encode()}, tmp_path)
+    assert not outcome.problems
+    assert ("AMP402" in [each.code for each in outcome.findings]) is bypasses
+
+
+NESTED_GRADIENTS = """\
+import torch
+
+def backpropagate(model, x):
+    model(x).mean().backward()
+
+@torch.no_grad()
+def outer(model, x):
+    {context}:
+        backpropagate(model, x)
+
+def train(model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in loader:
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            outer(model, x)
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("context", "trains"), [("with torch.enable_grad()", True), ("if x.requires_grad", False)]
+)
+def test_gradients_that_are_switched_on_again(context: str, trains: bool, tmp_path: Path) -> None:
+    """As an optimizer does for its closure."""
+    outcome = lint({"train.py": NESTED_GRADIENTS.format(context=context).encode()}, tmp_path)
+    assert not outcome.problems
+    assert ("AMP301" in [each.code for each in outcome.findings]) is trains

@@ -43,7 +43,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "amplint/analyses/cast_cache.py": "HALVES CASTS_TO_HALF",
         "amplint/analyses/cold_guards.py": "COUNTS SHOWS NONFINITE",
         "rules/numerics/_counted_positions.py": "NAMES",
-        "amplint/analyses/backward_calls.py": "NO_GRADIENTS",
+        "amplint/analyses/backward_calls.py": "GRADIENTS_ON NO_GRADIENTS",
         "rules/memory/_workers.py": "OF_INDEXED",
         "amplint/analyses/loop_invariance.py": "DRAWN SHAPED_BY WRITES",
         "amplint/analyses/module_uses.py": "FREEZING OVERWRITING SWITCHES",
