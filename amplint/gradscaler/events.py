@@ -350,7 +350,7 @@ def subject(state: State, call: Node) -> int:
 
 
 def is_gradient(state: State, number: int) -> bool:
-    """Ex) p.grad, p.grad.data.float()"""
+    """Ex) p.grad, p.grad.data.float(), and g of `for g in [p.grad for p in params]`"""
     nodes = state.graph.nodes
     while number >= 0:
         each = nodes[number]
@@ -363,6 +363,8 @@ def is_gradient(state: State, number: int) -> bool:
             number = receiver if method in SAME_NORM else -1
         elif each.op == ops.NARROW:
             number = each.operands[0]
+        elif each.op == ops.ITER and nodes[each.operands[0]].op == ops.COMP:
+            number = nodes[each.operands[0]].operands[-1]
         else:
             return False
     return False
