@@ -25,7 +25,7 @@ HARNESS = ("amplint/verify/", "amplint/observing/")  # where it lay before it wa
 FOLDERS = ("amplint", "amplint_verify", "rules", "tests")
 # What there may be at most. A commit that raises a figure says what a user gets for it.
 BUDGET = {
-    "rules": 11_995,
+    "rules": 12_005,
     "amplint without verify": 39_070,
     "the harness": 8_480,
     "tests": 40_935,

@@ -442,8 +442,8 @@ def rules(format_: str) -> int:
     from amplint.output import rule_list
     from amplint.rule import registry
 
-    rules = registry.all_rules()
-    click.echo(rule_list.pages(rules, "json") if format_ == "json" else rule_list.lines(rules))
+    listed = registry.all_rules()
+    click.echo(rule_list.pages(listed, "json") if format_ == "json" else rule_list.lines(listed))
     return CLEAN
 
 

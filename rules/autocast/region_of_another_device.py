@@ -103,9 +103,8 @@ def device_of(call: View) -> object:
 
 
 def effect_of(call: View) -> str | None:
-    """What a region, an island or a scaler of CUDA does on another device; None where it may be as
-    meant: what is handed in may be False there, and what is computed may be computed of the device.
-    """
+    """The effect of a region, an island or a scaler of CUDA on another device; None where it may be
+    as meant: what is handed in may be False there, and what is computed may rest on the device."""
     is_region = call.callee in AUTOCASTS
     api = AUTOCASTS.get(call.callee or "") or SCALERS[call.callee or ""]
     switch = call.arg("enabled", api.parameters.index("enabled"))

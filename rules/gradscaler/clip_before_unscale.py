@@ -32,13 +32,13 @@ from typing import TYPE_CHECKING
 
 from amplint import Change, Differs, Finding, Fix, Group, Misuse, Rule, View, Violation, calls
 from amplint import libcst as cst
-from amplint.facts.callers import Callers
 from amplint.knowledge.libraries import CLIPPING
 from amplint.knowledge.vocabulary import KNOWS_THE_SCALE, PRECISION
 
 from .._shared.guards import tests_around, tests_before
 from .._shared.scalers import scaler_at
 from .._shared.steps import report, unsafe
+from ._called import CalledInSight
 from ._fixes import between, calls_around, loops_of, methods, new, other, scaler_of, tests_of
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def check_given_scaler(step: View) -> Iterator[Finding]:
     scaler = step.receiver
     if scaler is None or scaler.origin.op != "param" or scaler_at(scaler) is None:
         return
-    if step.mentions("unscale_") or step.fact(Callers).sites.get(step.function.id):
+    if step.mentions("unscale_") or step.ask(CalledInSight):
         return
     function = step.source.function(step.cst)
     text = step.source.text(function) if function is not None else ""

@@ -54,6 +54,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "amplint/facts/unknown_in_calls.py": {"may_hold": VALUES},
     "amplint/values/lattice.py": {"is_deeper": VALUES, "truncated": VALUES},
     "amplint/rule/registry.py": {"rule_modules": FOLDERS},
+    "rules/autocast/region_of_another_device.py": {"may_be_float16": SYNTAX},
     "amplint/values/atoms.py": {"_order": VALUES, "evidence_text": VALUES},
     "amplint/fix/unused_imports.py": {"_scopes": SYNTAX},
     "amplint/source/navigation.py": {"_dotted": SYNTAX},
@@ -83,7 +84,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "Decoder._part": VALUES,
         "Encoder._part Encoder.atom Encoder.value": VALUES,
     },
-    "amplint/inference/transfer/containers.py": {"held": VALUES},
+    "amplint/inference/transfer/containers.py": {"modules_of": VALUES},
     "amplint/inference/transfer/factories.py": {"is_python_numbers": VALUES, "of_numbers": VALUES},
     "amplint/inference/transfer/promotion.py": {
         "as_float32": VALUES,
