@@ -21,7 +21,7 @@ from amplint.gradscaler.events import Role, TrainingEventKind, role, role_of, su
 from amplint.inference import Inference, SiteId, State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
-from amplint.ir.flow import COLLECTIONS, JOINS, last_name, method_called
+from amplint.ir.flow import COLLECTIONS, ELEMENTS, JOINS, last_name, method_called
 from amplint.ir.model import Graph, Node, path_of
 from amplint.knowledge.vocabulary import (
     COUNTS_TRAINING,
@@ -39,7 +39,6 @@ from amplint.values.lattice import inner
 
 CALLERS = 4  # calls from a training down to what saves
 STATE = "state_dict"
-DRAWS = frozenset({ops.ITER, ops.SUBSCRIPT})
 SAVING = frozenset({"torch.save"})
 # What is given a scaler, and keeps nothing of it.
 HARMLESS = frozenset(
@@ -273,7 +272,7 @@ class Unsaved:
         if any(role_of(atom, self._inference) is Role.OPTIMIZER for atom in value):
             return True
         node = state.graph.nodes[owner]
-        source = node.operands[0] if node.op in DRAWS else owner  # Ex) self.optimizers
+        source = node.operands[0] if node.op in ELEMENTS else owner  # Ex) self.optimizers
         name = path_of(state.graph, source) or ""
         return role(value, self._inference) is Role.UNKNOWN and OPTIMIZER.search(name) is not None
 

@@ -15,7 +15,7 @@ from amplint.gradscaler.symbolic_values import Symbolic, operands_of
 from amplint.gradscaler.trace import Occurrence, TrainingTrace
 from amplint.inference import SiteId, State
 from amplint.ir import ops
-from amplint.ir.flow import NAMED, terms
+from amplint.ir.flow import FROM_OUTSIDE, terms
 from amplint.ir.model import LOOPS, Graph
 from amplint.util.walks import reachable
 from amplint.values.atoms import Sequence
@@ -25,7 +25,6 @@ MAKES_GRADIENTS = frozenset(
     {TrainingEventKind.BACKWARD, TrainingEventKind.SCALED_BACKWARD}
     | {TrainingEventKind.ELSEWHERE, TrainingEventKind.HOOK}
 )
-FIXED = NAMED | {ops.CONST, ops.PARAM}  # what is the same for each optimizer
 
 
 def updates_for_each(
@@ -90,7 +89,7 @@ def is_for_all(graph: Graph, number: int, loop: int) -> bool:
         if not graph.is_in(block, loop) or facts.kind in LOOPS:
             return False
         tested = terms(graph, facts.node) if facts.kind in SIDES else []
-        if any(each in within and graph.nodes[each].op not in FIXED for each in tested):
+        if any(each in within and graph.nodes[each].op not in FROM_OUTSIDE for each in tested):
             return False
         block = facts.parent
     return True

@@ -22,6 +22,7 @@ COLLECTIONS = DISPLAYS | {ops.DICT, ops.COMP, ops.DICTCOMP, ops.STARRED}
 ELEMENTS = frozenset({ops.ITER, ops.UNPACK, ops.SUBSCRIPT})  # and these take one out
 HOLDS = frozenset({ops.STORE, ops.PUT, ops.ADD})  # these put something into an object
 NAMED = frozenset({ops.ATTR, ops.NAME, ops.IMPORT})  # read by name, and bound elsewhere
+FROM_OUTSIDE = NAMED | {ops.CONST, ops.PARAM}  # what no iteration of a loop makes anew
 OPERATORS = frozenset({ops.BINOP, ops.AUG, ops.UNARY, ops.COMPARE})
 TESTS = frozenset({ops.BOOL, ops.COMPARE, ops.UNARY})  # what a test is made of
 # These look at a value, and keep nothing of it.

@@ -36,8 +36,8 @@ rule = Rule(
     group=Group.PRECISION,
     help="call it in `with accelerator.autocast():`, or call the model itself",
     witness=Unrun(
-        "it takes accelerate",
-        "accelerate/accelerator.py (prepare_model) of accelerate 1.15",
+        "it takes a framework",
+        "accelerator.py (prepare_model) of release 1.15",
     ),
     preview=True,
 )

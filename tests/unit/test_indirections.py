@@ -14,6 +14,8 @@ torch = pytest.importorskip("torch")
 
 TRAINING = '''"""A training file."""
 
+import io
+
 import torch
 
 
@@ -36,6 +38,13 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
     train(model, optimizer, scaler, [(torch.ones(2, 3), torch.zeros(2, 1))] * 3)
+    torch.save(
+        {
+            "optimizer": optimizer.state_dict(),
+            "scaler": scaler.state_dict(),
+        },
+        io.BytesIO(),
+    )
     return model.weight
 '''
 
