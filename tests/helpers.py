@@ -14,8 +14,9 @@ from typing import TypeVar
 from amplint import testing
 from amplint.findings.finding import Finding
 from amplint.ir.file_index import File
-from amplint.project.config import Settings
+from amplint.project.config import AUTO, Settings
 from amplint.project.discover import Selection
+from amplint.project.modes import Assumption
 from amplint.rule import registry
 from amplint.rule.fixtures import Files, write
 from amplint.rule.of_engine import ENGINE_RULES
@@ -128,6 +129,12 @@ def request(
         overlays=overlays or {},
         indexed=_indexed,
     )
+
+
+def presumes(wished: bool | None) -> Assumption | bool:
+    """What `assume-autocast` presumes of callers; None is "auto"."""
+    settings = Settings(Path(), assume_autocast=AUTO if wished is None else wished)
+    return settings.presumes(half_inputs=True)
 
 
 def lint(

@@ -17,6 +17,7 @@ import click
 from amplint.cli import completion
 from amplint.output import FORMATS, STATISTICS
 from amplint.output.console import STDIN, Output, colored
+from amplint.project.modes import MODES
 from amplint.util.errors import Failure
 
 if TYPE_CHECKING:
@@ -320,7 +321,13 @@ def settings_options(command: Command) -> Command:
             "--assume-autocast",
             type=click.Choice(["auto", "true", "false"]),
             help="Whether modules and losses without a visible caller run under autocast; true: "
-            "all of them do, on half inputs. Default: if the project shows that it uses autocast.",
+            "as --under, in the project's dtype. Default: if the project shows that it uses "
+            "autocast.",
+        ),
+        click.option(
+            "--under",
+            type=click.Choice([*MODES]),
+            help="Assume that users run the public functions and modules so: what would fail?",
         ),
         click.option(
             "--config",

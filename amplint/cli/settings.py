@@ -56,7 +56,8 @@ def lines(
         yield f"# packages with rules: {', '.join(map(str, packages))}"
     yield f"# files: {len(paths)} to report on, {len(project.files)} to analyse"
     start = ProjectRoots(request.settings).root(project.directory) or project.directory
-    of_project = dict.fromkeys(("assume-autocast", "models", "observations"), project.settings)
+    keys_of_project = ("assume-autocast", "under", "models", "observations")
+    of_project = dict.fromkeys(keys_of_project, project.settings)
     of_project["roots"] = request.settings.at(start)
     for key in KEYS:
         of = of_project.get(key, settings)

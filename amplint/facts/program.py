@@ -16,6 +16,7 @@ from amplint.ir.ast_cache import NodePlace
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.ir.model import FunctionFacts
+from amplint.project.modes import Assumption
 from amplint.util.progress import SILENT, Progress
 from amplint.values.atoms import UNKNOWN, Value
 
@@ -108,7 +109,7 @@ class FileView:
     @property
     def is_audited(self) -> bool:
         """Whether the settings presume an autocast region around modules and losses."""
-        return self._facts.inference.files.assumes_autocast is True
+        return isinstance(self._facts.inference.files.presumes, Assumption)
 
     def function(self, identity: str) -> FunctionFacts:
         """The record of one of the file's functions; of the module where there is none."""

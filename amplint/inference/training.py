@@ -43,7 +43,7 @@ def run_outside(inference: Inference) -> Collection[str]:
     if inference.unseen.presumption.region is None:
         return ()
     trainings = Trainings(inference)
-    is_by_signs = inference.files.assumes_autocast is None
+    is_by_signs = inference.files.presumes is True
     return trainings.threaded | (trainings.trained if is_by_signs else frozenset())
 
 

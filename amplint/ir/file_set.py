@@ -17,6 +17,7 @@ from amplint.frameworks.configuration import StatedPrecision
 from amplint.frameworks.models import Models, models_with
 from amplint.ir.file_index import File, words_of
 from amplint.ir.module_names import ProjectModules
+from amplint.project.modes import Assumption
 from amplint.project.observations import ObservedFunction
 from amplint.util.text import code_of, has_line
 
@@ -32,8 +33,8 @@ class Files(Mapping[str, File]):
         own: the files that are analysed, indexed.
         others: the texts of the files of the project that are not.
         index: returns one of these, indexed; raises as `File` does.
-        assumes_autocast: whether functions that nobody in them calls run under autocast; None to go
-            by what the files show.
+        presumes: what is presumed of callers out of sight: an assumption of the settings, True to
+            go by what the files show, False for nothing.
         models: the texts of the project's own models of frameworks.
         precisions: what configuration files ask of frameworks.
         observed: what runs have shown of functions, by id.
@@ -44,13 +45,13 @@ class Files(Mapping[str, File]):
         own: Mapping[str, File],
         others: Mapping[str, str] | None = None,
         index: Callable[[str, str], File] = File,
-        assumes_autocast: bool | None = None,
+        presumes: Assumption | bool = True,
         models: Sequence[str] = (),
         precisions: Sequence[StatedPrecision] = (),
         observed: Mapping[str, ObservedFunction] = MappingProxyType({}),
     ) -> None:
         self.own = dict(own)
-        self.assumes_autocast = assumes_autocast
+        self.presumes = presumes
         self.own_models = tuple(models)
         self.precisions = tuple(precisions)
         self.observed = observed

@@ -429,6 +429,9 @@ TRAINS_IN_FLOAT16 = {
 SPEAKS_OF_BFLOAT16 = ("bfloat16", "bf16")
 """A sign that it need not be float16."""
 
+SPEAKS_OF_FLOAT16 = re.compile(r"(?<!b)(float16|fp16)|\.half\(|GradScaler")
+"""A sign that it may be."""
+
 OPENS_FLOAT16 = {"autocast(": re.compile(rf"\bautocast\({ARGUMENTS}\bfloat16\b")}
 """A region of float16, which says the same where no other half dtype is spoken of."""
 
@@ -436,12 +439,19 @@ IDLE_SCALER = re.compile(rf"\bGradScaler\((?:{OFF}|{ARGUMENTS}[\"']cpu\b)")
 """A scaler for the CPU, or one that is switched off.
 Ex) GradScaler("cpu"), GradScaler(device="cpu", enabled=True), GradScaler(enabled=False)"""
 
+WHOLE_NUMBERS = (
+    r"\w*masks?|\w*labels?|targets?|gts?|truths?|ids?|idx\w*|ind(ex|exes|ices|s)?|lengths?|lens?"
+    r"|sizes?|shapes?|steps?|timesteps?|t|ts|pos|positions?|tokens?|edge|batch|batches|flags?|actions?"
+    r"|size_average"
+)
+
+NO_FLOATS = re.compile(rf"(^|_)({WHOLE_NUMBERS})(_|$|\d)", re.IGNORECASE)
+"""Data, as people call it, that is whole numbers mostly. Ex) attn_mask, gt_labels, x_lengths"""
+
 NO_ACTIVATION = re.compile(
-    r"(^|_)(\w*masks?|\w*labels?|targets?|gts?|truths?|ids?|idx\w*|ind(ex|exes|ices|s)?|lengths?|lens?"
-    r"|sizes?|shapes?|steps?|timesteps?|t|ts|pos|positions?|tokens?|weights?|factor|edge|batch|batches"
-    r"|anchors?|b?boxes|b?box|priors?|proposals?|rois?|coords?|coordinates|xyz|points?|rays|sigmas?"
-    r"|images?|imgs?|pixel\w*|audios?|wavs?|waveforms?|videos?|frames|noise|flags?|size_average"
-    r"|freqs\w*|cos|sin|cache\w*|y|actions?|rewards?)(_|$|\d)",
+    rf"(^|_)({WHOLE_NUMBERS}|weights?|factor|anchors?|b?boxes|b?box|priors?|proposals?|rois?|coords?"
+    r"|coordinates|xyz|points?|rays|sigmas?|images?|imgs?|pixel\w*|audios?|wavs?|waveforms?|videos?"
+    r"|frames|noise|freqs\w*|cos|sin|cache\w*|y|rewards?)(_|$|\d)",
     re.IGNORECASE,
 )
 """Data, as people call it, that is no activation: it is float32 under autocast, or no float at all.

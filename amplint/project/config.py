@@ -25,6 +25,7 @@ from amplint.findings.selectors import (
     for_torch,
     is_slip,
 )
+from amplint.project.modes import MODES, Assumption, Mode
 from amplint.project.patterns import is_pattern, spec
 from amplint.project.places import OWN_FILES, PYPROJECT
 from amplint.project.torch_floor import ANY, Floor
@@ -76,8 +77,10 @@ class Settings:
         target_torch: the lowest torch version that the project supports.
         torch_floor: without `target_torch`, the lowest version that its files allow.
         assume_autocast: whether modules and losses that nobody is seen to call run under autocast;
-            True: all of them do, and what is handed in from out of sight is half; "auto" to go by
-            what the project shows.
+            True: all that callers out of sight may call does; "auto" to go by what the project
+            shows.
+        under: the mode, of `MODES`, that all callers out of sight are assumed to ask for; None for
+            none but that of `assume_autocast`.
         models: files that say what frameworks do with the code that they call, each with its text.
         baseline: the file of the known findings, if the settings name one.
         observations: whether what runs of the program have shown is used (`observations.FILE`).
@@ -100,6 +103,7 @@ class Settings:
     target_torch: str | None = None
     torch_floor: Floor | None = None
     assume_autocast: bool | str = AUTO
+    under: str | None = None
     models: tuple[tuple[Path, str], ...] = ()
     baseline: Path | None = None
     observations: bool = True
@@ -120,6 +124,7 @@ class Settings:
             [(key, seen_from(root, base)) for key, base in self.bases],
             self.target_torch,
             self.assume_autocast,
+            self.under,
             self.texts_of_models,
             self.torch_floor
             and [self.torch_floor.version, self.torch_floor.pinned, self.torch_floor.file.name],
@@ -130,9 +135,20 @@ class Settings:
         return self
 
     @property
-    def assumes_autocast(self) -> bool | None:
-        """Whether autocast is assumed; None to go by what the project shows."""
-        return self.assume_autocast if isinstance(self.assume_autocast, bool) else None
+    def mode(self) -> Mode | None:
+        """The mode that callers out of sight are assumed to ask for, if there is one."""
+        if self.under is not None:
+            return MODES[self.under]
+        return Mode("", is_region=True) if self.assume_autocast is True else None
+
+    def presumes(self, half_inputs: bool) -> Assumption | bool:
+        """What is presumed of callers out of sight: see `Files`.
+
+        Args:
+            half_inputs: whether an analysis under a mode takes inputs for half.
+        """
+        mode = self.mode
+        return Assumption(mode, half_inputs) if mode else self.assume_autocast is not False
 
     @property
     def texts_of_models(self) -> tuple[str, ...]:
@@ -406,6 +422,8 @@ def parse(table: Mapping[str, object], origin: str, directory: Path) -> dict[str
             settings["target_torch"] = torch_version(value, where)
         elif key == "assume-autocast":
             settings["assume_autocast"] = true_false_or_auto(value, where)
+        elif key == "under":
+            settings["under"] = mode_name(value, where)
         elif key == "models":
             settings["models"] = models(value, where, directory.absolute())
         elif key == "baseline":
@@ -423,8 +441,8 @@ def parse(table: Mapping[str, object], origin: str, directory: Path) -> dict[str
 
 KEYS = (
     "select", "ignore", "extend-select", "preview", "exclude", "extend-exclude", "roots",
-    "per-file-ignores", "target-torch", "assume-autocast", "models", "baseline", "observations",
-    "hints",
+    "per-file-ignores", "target-torch", "assume-autocast", "under", "models", "baseline",
+    "observations", "hints",
 )  # fmt: skip
 WORDS = (*KEYS, "extend")
 # The options that add to the value of a key, which other options replace.
@@ -498,6 +516,13 @@ def true_false_or_auto(value: object, where: str) -> bool | str:
     if value not in ("true", "false") or not where.startswith(COMMAND_LINE):
         raise ConfigError(f'{where} must be true, false or "auto", not {shortened(value)}')
     return value == "true"
+
+
+def mode_name(value: object, where: str) -> str:
+    if value not in MODES:
+        modes = ", ".join(MODES)
+        raise ConfigError(f"{where} must be one of {modes}, not {shortened(value)}")
+    return str(value)
 
 
 def file_name(value: object, where: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from amplint.project import observations
 from amplint.project.config import Settings
@@ -16,6 +17,7 @@ from amplint.project.reading import Reading, Texts, read
 from amplint.run import cache as caching
 from amplint.run import observation_findings
 from amplint.run.cache import Cache
+from amplint.run.joining import if_float32, joined
 from amplint.run.request import AnalysisResult, Outcome, Request
 from amplint.util.errors import how_to_report
 from amplint.util.paths import seen_from
@@ -28,16 +30,26 @@ def run(request: Request) -> Outcome:
     """
     reading = read(request.selection, request.overlays, request.progress)
     runs = observation_findings.observations_of(request)
-    result, key = result_of(request, reading)
+    result, key = result_of_mode(request, reading)
     if runs.functions:
         again = observation_findings.with_observations(request, runs)
-        other, key_of_other = result_of(again, reading)
-        result, key = (
-            observation_findings.joined(result, other, runs),
-            caching.key_of(key, key_of_other),
-        )
+        other, key_of_other = result_of_mode(again, reading)
+        mark = partial(observation_findings.marked, runs=runs)
+        result, key = joined(result, other, mark), caching.key_of(key, key_of_other)
     result = replace(result, notices=(*result.notices, *runs.notices))
     return replace(outcome(request, reading, result), key=key)
+
+
+def result_of_mode(request: Request, reading: Reading) -> tuple[AnalysisResult, str]:
+    """The result of `result_of`; where the settings assume a region, of two analyses, with inputs
+    of either dtype."""
+    result, key = result_of(request, reading)
+    modes = {project.settings.mode for project in request.projects.values()}
+    if not any(mode is not None and mode.is_region for mode in modes):
+        return result, key
+    linker = request.linker and request.linker.beside("float32")
+    other, key_of_other = result_of(replace(request, half_inputs=False, linker=linker), reading)
+    return joined(result, other, if_float32), caching.key_of(key, key_of_other)
 
 
 def result_of(request: Request, reading: Reading) -> tuple[AnalysisResult, str]:
@@ -130,6 +142,7 @@ def key_of(request: Request, reading: Reading) -> str:
         sorted(selection.reported.intersection(reading.paths)),
         [selection.whole, len(selection.files) == len(reading.paths)],
         observations.digest_of(request.observed),
+        request.half_inputs,
     )
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
@@ -21,6 +20,7 @@ from amplint.inference.whole_program.text_questions import trains_on_host
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.project import observations
+from amplint.project.modes import Assumption
 from amplint.run.cache import key_of
 from amplint.run.indexing import IndexStore, environment_digest
 from amplint.util.progress import Progress
@@ -108,22 +108,30 @@ class Linker:
         self.store.cache.put_packed({self._key(inference.files): entry})
 
     def _key(self, files: Files) -> str:
-        return key_of_project(self.project, bool(files.observed))
+        return key_of_project(self.project, variant_of(files))
 
 
 def environment_of(files: Files) -> list[str]:
     """All that decides about values besides the digests of the files: amplint itself, the project's
     models of frameworks, what files ask of these, whether it presumes that they run under
     autocast, and whether they train on the CPU."""
-    presumption = Presumption(files, files.assumes_autocast)
+    presumption = Presumption(files, files.presumes)
     keys = [*files.own_models, *files.asked_by_files, *presumption.key, str(trains_on_host(files))]
     return [environment_digest(), *keys, observations.digest_of(files.observed)]
 
 
-def key_of_project(directory: str, with_observations: bool) -> str:
-    """The one entry of a project, with observations and without: that of another amplint, or of
-    other files, is replaced."""
-    return key_of("link", directory, *(["observed"] if with_observations else []))
+def variant_of(files: Files) -> tuple[str, ...]:
+    """The analyses of a project that are kept beside each other: with observations and without,
+    and with inputs of either dtype."""
+    assumption = files.presumes if isinstance(files.presumes, Assumption) else None
+    is_second = assumption is not None and not assumption.has_half_inputs
+    return (*["observed"][: bool(files.observed)], *["float32"][:is_second])
+
+
+def key_of_project(directory: str, variant: Sequence[str] = ()) -> str:
+    """The one entry of a project for an analysis: that of another amplint, or of other files, is
+    replaced."""
+    return key_of("link", directory, *variant)
 
 
 @dataclass
@@ -140,11 +148,15 @@ class LiveLinker:
     changed: Collection[str] | None = None
     _disk: Linker | None = None
     _facts: Facts | None = None
+    _others: dict[str, LiveLinker] = field(default_factory=dict)
 
-    @cached_property
-    def observing(self) -> LiveLinker:
-        """Another one, for the analysis with what runs have shown."""
-        return LiveLinker(self.on_values)
+    def beside(self, analysis: str) -> LiveLinker:
+        """Another one, for an analysis of the same files that assumes something else.
+
+        Args:
+            analysis: which one, e.g. "observed".
+        """
+        return self._others.setdefault(analysis, LiveLinker(self.on_values))
 
     @property
     def inference(self) -> Inference | None:
@@ -189,7 +201,7 @@ class LiveLinker:
         if not can_go_on(inference):
             return None
         old, new = inference.files.own, files.own
-        if Presumption(files, files.assumes_autocast).key != inference.unseen.presumption.key:
+        if Presumption(files, files.presumes).key != inference.unseen.presumption.key:
             return None
         if trains_on_host(files) != inference.texts.trains_on_host:
             return None

@@ -13,13 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from amplint.findings.finding import Finding, by_place
+from amplint.findings.finding import Finding
 from amplint.project import observations
 from amplint.project.observations import ObservedFunction, UnusableError
 from amplint.project.reading import Reading
-from amplint.rule.of_engine import UNUSED
+from amplint.run.joining import is_about_comments, without_safe_fix
 from amplint.run.request import AnalysisResult, Request
-from amplint.util.positions import Position
 
 if TYPE_CHECKING:
     from amplint.ir.file_index import File
@@ -61,23 +60,8 @@ def with_observations(request: Request, runs: FoundObservations) -> Request:
     return replace(
         request,
         observed=runs.functions,
-        linker=request.linker and request.linker.observing,
+        linker=request.linker and request.linker.beside("observed"),
     )
-
-
-def joined(plain: AnalysisResult, other: AnalysisResult, runs: FoundObservations) -> AnalysisResult:
-    """The findings of the analysis without observations, and what only the other one finds."""
-    places = {place_of(finding) for finding in plain.findings}
-    still = {place_of(each) for each in other.findings if is_about_comments(each)}
-    old = [
-        each for each in plain.findings if not is_about_comments(each) or place_of(each) in still
-    ]
-    new = [
-        marked(each, runs)
-        for each in other.findings
-        if place_of(each) not in places and not is_about_comments(each)
-    ]
-    return replace(plain, findings=tuple(sorted([*old, *new], key=by_place)))
 
 
 def reached(result: AnalysisResult, request: Request, reading: Reading) -> AnalysisResult:
@@ -111,24 +95,10 @@ def reached(result: AnalysisResult, request: Request, reading: Reading) -> Analy
     return replace(result, findings=tuple(findings))
 
 
-def place_of(finding: Finding) -> tuple[str, Position]:
-    """The place of a finding: what the first analysis says of it is not said again."""
-    return finding.path, finding.span.start
-
-
-def is_about_comments(finding: Finding) -> bool:
-    """Whether a finding says that a comment suppresses nothing, which both analyses have to say."""
-    return finding.code == UNUSED.code
-
-
 def marked(finding: Finding, runs: FoundObservations) -> Finding:
     """A finding that rests on a run: it names the run, and its fix is not safe."""
     message = f"as `{run_of(finding, runs)}` has shown: {finding.message}"
-    fix = finding.fix
-    if fix is not None:
-        newer = fix.newer.demoted() if fix.newer is not None else None
-        fix = replace(fix.demoted(), newer=newer)
-    return replace(finding, message=message, fix=fix)
+    return replace(without_safe_fix(finding), message=message)
 
 
 def run_of(finding: Finding, runs: FoundObservations) -> str:

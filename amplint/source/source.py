@@ -20,6 +20,7 @@ from amplint.facts.inference_results import Regions
 from amplint.facts.program import FileView
 from amplint.findings.declaration import Declaration
 from amplint.findings.finding import Cost, Finding, Fix, Group, Related, RuleName, Safety
+from amplint.project.modes import RUNS_SO
 from amplint.source.edits.code_edits import REFUSED, Edits, within_f_strings
 from amplint.source.edits.comments import Comments
 from amplint.source.edits.imports import Imports
@@ -36,7 +37,7 @@ Spans = Callable[[Place], Span]
 CONDITIONS = {
     Shows.ACTIVATION: "if {evidence.text}",
     Shows.SIGN: "if this runs under autocast, as `{evidence.place.path}` suggests",
-    Shows.SETTINGS: "if this runs under autocast, as the settings say",
+    Shows.SETTINGS: RUNS_SO,
 }
 
 

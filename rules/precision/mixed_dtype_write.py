@@ -38,7 +38,9 @@ from amplint import (
     Raises,
     Rule,
     Sequence,
+    Shows,
     Tensor,
+    TensorTree,
     View,
     calls,
     evidence_of,
@@ -145,6 +147,9 @@ def is_advanced(index: View, dimensioned: bool) -> bool:
     atom = only(index.value)
     if isinstance(atom, Sequence) and atom.items is None:
         atom = only(atom.element)  # torch.where(mask), mask.nonzero(as_tuple=True)
+    if isinstance(atom, TensorTree):
+        # An input, or a comparison with one. Of a nest, no tensor could be asked for it.
+        return dimensioned and index.source.is_audited
     if not isinstance(atom, Tensor) or (atom.rank != 1 and atom.dtype != "bool"):
         return False
     return dimensioned or atom.dtype in SIGNED_INTEGERS
@@ -154,8 +159,11 @@ def may_be_converted(buffer: View, tensor: Tensor) -> bool:
     """Whether the buffer may have become half with its module, which no value shows.
 
     In a region, modules are in float32; elsewhere, and where a region is presumed, only what this
-    function itself has made is sure.
+    function itself has made is sure, and what has the dtype of an input that is assumed.
     """
+    evidence = evidence_of(tensor.dtype_evidence)
+    if evidence is not None and evidence.kind is Shows.ACTIVATION:
+        return False
     region = buffer.enabled_region
     if region is not None and not region.presumed:
         return False

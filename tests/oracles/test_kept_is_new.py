@@ -795,7 +795,7 @@ def test_what_no_run_has_written_is_no_error(tmp_path: Path) -> None:
         return linker.link(indexed(texts), SILENT)
 
     link(PROJECT)
-    key = key_of_project(".", False)
+    key = key_of_project(".")
     written = cache.read(key)
     assert written is not None
     after = edited(*EDITS["a component is broken"])

@@ -14,7 +14,7 @@ from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.run import engine
 from amplint.values.atoms import Tensor
-from tests.helpers import request, write
+from tests.helpers import presumes, request, write
 
 HEAD = """
 import torch
@@ -26,7 +26,7 @@ from torch import nn, Tensor
 
 
 def solved(text: str, assumes: bool | None = True) -> Inference:
-    return linked(Files({"a.py": File("a.py", HEAD + text)}, assumes_autocast=assumes))
+    return linked(Files({"a.py": File("a.py", HEAD + text)}, presumes=presumes(assumes)))
 
 
 def dtypes(text: str, function: str = "Net.forward", assumes: bool | None = True) -> dict[str, str]:

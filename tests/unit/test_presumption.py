@@ -17,7 +17,7 @@ from amplint.project.config import AUTO
 from amplint.run.linking import LiveLinker
 from amplint.util.progress import SILENT
 from amplint.values.atoms import Region
-from tests.helpers import request, write
+from tests.helpers import presumes, request, write
 
 NET = """
 import torch
@@ -60,7 +60,7 @@ def regions(files: Mapping[str, str], assumes: bool | None = None) -> Mapping[st
 
 def solved(files: Mapping[str, str], assumes: bool | None = None) -> Inference:
     indexed = {path: File(path, textwrap.dedent(text)) for path, text in files.items()}
-    return linked(Files(indexed, assumes_autocast=assumes))
+    return linked(Files(indexed, presumes=presumes(assumes)))
 
 
 @pytest.mark.parametrize(
@@ -530,6 +530,6 @@ def test_settings_that_presume_a_region_whoever_calls_link_anew() -> None:
     linker = LiveLinker()
     for wished in (None, True, None):
         indexed = {"net.py": File("net.py", NET), "use.py": File("use.py", TRAINED + SCALES)}
-        files = Files(indexed, assumes_autocast=wished)
+        files = Files(indexed, presumes=presumes(wished))
         found = linker.link(files, SILENT).regions.inherited.get("net.py::Net.forward")
         assert found == (REGION if wished else None)

@@ -1,14 +1,15 @@
-"""The parameters of a function that take activations, by what it does with them.
+"""The parameters of a function that take floating-point numbers, by what it does with them.
 
 Under autocast, what a layer or a matrix product returns is half, and most of it goes on to the next
 `forward` as such. Masks, indices, targets and sizes do not become half. So a parameter counts that
-is computed with as a tensor of floating-point numbers is, unless something else is done with it, or
-its name says that it is data. It is asked only where the settings take activations for half.
+is computed with as a tensor of floating-point numbers is, unless something else is done with it. It
+takes activations unless its name says that it is data, which users load in float32. It is asked
+only where the settings assume a dtype of inputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from amplint.inference.whole_program.number_uses import elements_of, used_as_numbers
 from amplint.ir import ops
@@ -18,7 +19,7 @@ from amplint.knowledge.casts import DTYPE_OF_CAST, EQUAL_DTYPES, MOVES, policy
 from amplint.knowledge.dtypes import INTEGRAL
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.operations import INDEX_ARGUMENTS, MAKES_COMPLEX, OF_COMPLEX, RESULTS
-from amplint.knowledge.vocabulary import NO_ACTIVATION
+from amplint.knowledge.vocabulary import NO_ACTIVATION, NO_FLOATS
 
 # What floating-point numbers are computed with; of the others, integers and masks are, too.
 ARITHMETIC = frozenset({"Add", "Sub", "Mult", "Div"})
@@ -30,14 +31,14 @@ CLASSES = {"cross_entropy": 1, "nll_loss": 1, "one_hot": 0, "ctc_loss": 1, "embe
 FUNCTIONS = ("torch.", "F.", "th.", "nn.functional.")
 
 
-def activations(graph: Graph) -> frozenset[int]:
-    """The nodes of the parameters that take activations."""
+def floats_taken(graph: Graph) -> frozenset[int]:
+    """The nodes of the parameters that take floating-point numbers."""
     views = views_of(graph)
     floating = {n for node in graph.nodes for n in used_as_floats(graph, node)}
     others = {n for node in graph.nodes for n in used_otherwise(graph, node)}
     others |= used_as_numbers(graph, is_constructor=False)
     parameters = views.of(floating) - views.of(others)
-    return frozenset(n for n in parameters if NO_ACTIVATION.search(graph.nodes[n].data) is None)
+    return frozenset(n for n in parameters if NO_FLOATS.search(graph.nodes[n].data) is None)
 
 
 def layers_given(graph: Graph, parameter: int) -> frozenset[str]:
@@ -63,19 +64,23 @@ class Views(dict[int, frozenset[int]]):
 
 
 def views_of(graph: Graph) -> Views:
+    tensors = {n.operands[0] for n in graph.nodes if n.op == ops.ATTR and is_of_tensors(n.data)}
     views = Views()
     for number, node in enumerate(graph.nodes):
         if node.op == ops.PARAM:
             views[number] = frozenset({number})
-        elif sources := views.of(viewed(graph, number)):
+        elif sources := views.of(viewed(graph, number, tensors)):
             views[number] = sources
     return views
 
 
-def viewed(graph: Graph, number: int) -> tuple[int, ...]:
+def viewed(graph: Graph, number: int, tensors: Collection[int]) -> tuple[int, ...]:
     """The nodes of which another one may be a view, or a part.
 
     Ex) x of x.view(-1), x[:, 0], q of q, k = q.chunk(2), x of x.masked_fill(mask, 0)
+
+    Args:
+        tensors: the nodes that are tensors, and so no containers of these.
     """
     node = graph.nodes[number]
     if node.op == ops.CALL:
@@ -85,7 +90,8 @@ def viewed(graph: Graph, number: int) -> tuple[int, ...]:
         return (receiver,) if keeps else ()
     first = graph.nodes[node.operands[0]] if node.operands else node
     is_part = (node.op == ops.UNPACK and first.op == ops.CALL) or (
-        node.op == ops.SUBSCRIPT and graph.nodes[node.second].op in (ops.TUPLE, ops.SLICE)
+        node.op == ops.SUBSCRIPT
+        and (node.operands[0] in tensors or graph.nodes[node.second].op in (ops.TUPLE, ops.SLICE))
     )
     return node.operands[:1] if is_part else alternatives(graph, number)
 
@@ -106,8 +112,9 @@ def used_as_floats(graph: Graph, node: Node) -> Iterator[int]:
 def given_as_floats(graph: Graph, call: Node) -> Iterator[int]:
     """Ex) x of x.softmax(-1), F.relu(x), torch.exp(x) and self.norm(x); x and y of x.matmul(y)"""
     path = path_of(graph, call.operands[0]) or ""
-    if path.startswith("self."):
-        yield from call.arguments  # a layer, mostly
+    is_with_field = any((path_of(graph, n) or "").startswith("self.") for n in call.positional)
+    if path.startswith("self.") or (path.isidentifier() and is_with_field):
+        yield from call.arguments  # a layer, mostly; a function that is given its weights
         return
     name, receiver = method_called(graph, call)
     if path.startswith(FUNCTIONS):

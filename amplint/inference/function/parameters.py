@@ -8,7 +8,7 @@ from typing import cast
 
 from amplint.frameworks.schema import Role
 from amplint.inference import transfer
-from amplint.inference.function.activations import activations, layers_given
+from amplint.inference.function.activations import floats_taken, layers_given
 from amplint.inference.function.annotations import annotated
 from amplint.inference.function.binding import ArgumentBinding
 from amplint.inference.function.frame import Frame, FramePart
@@ -17,6 +17,7 @@ from amplint.ir.model import Node, Param
 from amplint.knowledge import libraries
 from amplint.knowledge.operations import INDEX_ARGUMENTS
 from amplint.knowledge.vocabulary import PLACES_OF_BATCHES, TRAINING_METHODS, TRAINING_STEPS
+from amplint.project.modes import IS_FLOAT32, IS_HALF
 from amplint.values.atoms import (
     BOTTOM,
     NONE,
@@ -153,8 +154,8 @@ class ParameterValues(FramePart):
         return one(TensorTree(device))
 
     def activation(self, node: Node, hot: Value | None, declared: Value) -> Value | None:
-        """The value of a parameter that nobody is seen to give: half, where it is an activation,
-        and the settings take these for half.
+        """The value of a parameter that nobody is seen to give: of the dtype that the settings
+        assume of inputs, where it takes floating-point numbers.
 
         Args:
             hot: what is known of it in any case.
@@ -162,10 +163,11 @@ class ParameterValues(FramePart):
         """
         parameter = self.facts.param(node.data)
         is_number = parameter is None or has_number(parameter)
-        dtype = None if is_number else self.inference.unseen.half_given(self.facts.id)
+        unseen = self.inference.unseen
+        dtype = None if is_number else unseen.dtype_of_input(self.facts.id, node.data)
         value = hot if hot is not None else declared
         (atom, *others) = [a for a in ordered(value) if a != NONE] or [Unknown()]
-        if dtype is None or others or self.frame.number not in self.activations:
+        if dtype is None or others or self.frame.number not in self.floats:
             return hot
         if any(map(self.takes_indices, layers_given(self.graph, self.frame.number))):
             return hot
@@ -174,10 +176,11 @@ class ParameterValues(FramePart):
             atom = Tensor(device=device, rank=1)
         if not isinstance(atom, Tensor) or atom.dtype not in (None, "float32"):
             return hot
-        text = f"`{node.data}` is half here, as activations under autocast are"
+        kind = IS_FLOAT32 if dtype == "float32" else IS_HALF
+        text = f"`{node.data}` {kind}"
         evidence = self.frame.evidence(node, text, Shows.ACTIVATION)
-        half = one(replace(atom, dtype=dtype, dtype_evidence=evidence))
-        return half | (value & {NONE})
+        tensor = one(replace(atom, dtype=dtype, dtype_evidence=evidence))
+        return tensor | (value & {NONE})
 
     def takes_indices(self, field: str) -> bool:
         """Whether a field of `self` is a table that is read by indices. Ex) nn.Embedding"""
@@ -186,9 +189,9 @@ class ParameterValues(FramePart):
         return any(isinstance(atom, Object) and atom.type in INDEX_ARGUMENTS for atom in modules)
 
     @cached_property
-    def activations(self) -> frozenset[int]:
-        """The parameters that take activations."""
-        return activations(self.graph)
+    def floats(self) -> frozenset[int]:
+        """The parameters that take floating-point numbers."""
+        return floats_taken(self.graph)
 
     def as_declared(self, declared: Value, value: Value) -> Value:
         """The value that is passed; of a nest, or a module of unknown class, what the annotation

@@ -314,6 +314,13 @@ def rank_of_where(call: RankedCall) -> int | None:
     return broadcast(call) if call.rest.positional or call.rest.keywords else 1
 
 
+def rank_of_einsum(call: RankedCall) -> int | None:
+    """Ex) 2, of torch.einsum("ij,jk->ik", x, y)"""
+    equation = constant(call.tensor)
+    _, arrow, result = equation.partition("->") if isinstance(equation, str) else ("", "", "")
+    return len(result.replace(" ", "")) if arrow and "." not in result else None
+
+
 BY_RANK: dict[str, Rule] = {
     "same": same,
     "scalar": no_dimension,
@@ -337,6 +344,7 @@ _RULES: tuple[tuple[Rule, str], ...] = (
     (flattened, "flatten"),
     (places, "nonzero"),
     (rank_of_where, "where"),
+    (rank_of_einsum, "torch.einsum"),
 )
 RULES: dict[str, Rule] = {name: rule for rule, words in _RULES for name in names(words)}
 """What an operation follows where the rank does not tell the number."""

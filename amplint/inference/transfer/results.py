@@ -13,6 +13,7 @@ from amplint.inference.transfer.promotion import (
     common_device,
     number_kinds,
     promote,
+    tensors_in,
 )
 from amplint.inference.transfer.ranks import RankedCall
 from amplint.knowledge.casts import DTYPE_OF_CAST
@@ -111,15 +112,28 @@ def native_dtype(
         return ShownDtype(converted or first.dtype, first.dtype_evidence, first.half)
     if word in ("promote", "promote-float"):
         # What is joined has the same number of dimensions.
-        ranked = [replace(t, rank=1) for t in operands] if result.rank == "some" else operands
+        sides = without_condition(name, operands, arguments)
+        ranked = [replace(t, rank=1) for t in sides] if result.rank == "some" else sides
         dtype = promote(ranked, word == "promote-float", number_kinds(arguments.all))
         half = agreed(t.half_on_a_path for t in ranked) if dtype is None else None
-        like = [t for t in operands if t.dtype == dtype or (half and t.half_on_a_path)]
+        like = [t for t in sides if t.dtype == dtype or (half and t.half_on_a_path)]
         return ShownDtype(dtype, first_of(t.dtype_evidence for t in like), half)
     if word in ("default", "arg", "unknown"):
         return ShownDtype("float32", None) if word == "default" else NOT_KNOWN
     cast = name in DTYPE_OF_CAST
     return ShownDtype(word, site.evidence(f"cast to {word} here", Shows.DTYPE) if cast else None)
+
+
+def without_condition(name: str, operands: list[Tensor], arguments: Arguments) -> list[Tensor]:
+    """The operands that a result is promoted of: a condition is none. It need not be known that it
+    is a mask: another tensor raises.
+
+    Ex) x and y of torch.where(mask, x, y), and of x.where(mask, y)
+    """
+    if name not in ("torch.where", "Tensor.where") or not tensors_in(arguments.positional[:1]):
+        return operands
+    place = 1 if name == "Tensor.where" else 0
+    return [*operands[:place], *operands[place + 1 :]]
 
 
 def explicit_dtype(arguments: Arguments) -> Value | None:

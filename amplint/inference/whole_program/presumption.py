@@ -6,8 +6,8 @@ autocast, such a function is presumed to run in one. What is found on this presu
 names the sign.
 
 A call that is seen in a training ends the presumption: see `inference/training.py`. Where the
-settings ask for it, as authors of libraries do, nothing ends it, and what is handed to such a
-function by callers out of sight is half, if it is an activation (see `activations.py`).
+settings assume a mode, as authors of libraries do, nothing ends it, it is presumed of all that a
+user may call, and what these callers hand in is half or float32 (see `activations.py`).
 
 A function that hands a model to `apex.amp.initialize` is presumed to run in such a region itself,
 called or not: apex replaces the functions of torch by ones that cast, as autocast does.
@@ -31,17 +31,22 @@ from amplint.knowledge.vocabulary import (
     GIVEN_ACTIVATIONS,
     NO_LOSS,
     OPENS_FLOAT16,
+    SHOWING_PATH,
     SPEAKS_OF_BFLOAT16,
+    SPEAKS_OF_FLOAT16,
     TEST_PATH,
     TRAINS_IN_FLOAT16,
     TRAINS_UNDER_AUTOCAST,
 )
+from amplint.project.modes import Assumption
 from amplint.util.positions import Place
 from amplint.values.atoms import Evidence, Region, Shows
 
 # Calls of `apex.amp.initialize`, as they are written; and the words in them.
 INITIALIZING = frozenset({"amp.initialize", "apex.amp.initialize"})
 PATCHING = frozenset({"amp", "initialize"})
+# Words of a function that trains, and is a program's: nobody calls it in a region.
+TRAINS = frozenset({"backward", "zero_grad"})
 PATCHED = Region("cuda", "float16", True, inherited=True, presumed=True)
 
 
@@ -50,19 +55,30 @@ class Presumption:
 
     Args:
         files: of the project; what other parts of it show does not count.
-        wished: whether the settings want a region presumed; None to go by the signs.
+        presumes: see `Files`.
     """
 
-    def __init__(self, files: Files, wished: bool | None) -> None:
+    def __init__(self, files: Files, presumes: Assumption | bool) -> None:
         self._files = files
-        self._wished = wished
+        self._by_signs = presumes is True
+        self.assumption = presumes if isinstance(presumes, Assumption) else None
 
     @cached_property
     def region(self) -> Region | None:
         """The region; None where nothing is presumed."""
-        if self._wished is False or (self._wished is None and self.sign is None):
+        if self.assumption is not None:
+            is_any = self.assumption.mode.is_region
+        else:
+            is_any = self._by_signs and self.sign is not None
+        return Region("cuda", self._dtype, True, inherited=True, presumed=True) if is_any else None
+
+    @cached_property
+    def dtype_of_inputs(self) -> str | None:
+        """The dtype of the floating-point numbers that callers out of sight hand in, where the
+        settings assume one."""
+        if self.assumption is None:
             return None
-        return Region("cuda", self._dtype, True, inherited=True, presumed=True)
+        return self._dtype if self.assumption.has_half_inputs else "float32"
 
     @property
     def is_any(self) -> bool:
@@ -72,26 +88,33 @@ class Presumption:
     @property
     def is_audited(self) -> bool:
         """Whether the settings ask for it."""
-        return self._wished is True
+        return self.assumption is not None
 
-    @property
+    @cached_property
     def _dtype(self) -> str:
-        """The dtype of the region. Who wishes for one gets that of `torch.autocast("cuda")`, unless
-        the project speaks of bfloat16."""
+        """The half dtype: that of the mode. If this leaves it to the project, it is that of
+        `torch.autocast("cuda")`, unless the project speaks of bfloat16 alone."""
+        if self.assumption is not None and self.assumption.mode.dtype:
+            return self.assumption.mode.dtype
         texts = [self._files.own[path].text for path in self._paths]
+        is_bfloat16 = any(word in text for text in texts for word in SPEAKS_OF_BFLOAT16)
+        if self.assumption is not None:
+            is_float16 = any(SPEAKS_OF_FLOAT16.search(text) for text in texts)
+            return "bfloat16" if is_bfloat16 and not is_float16 else DEFAULT_DTYPES["cuda"]
         if show(texts, [*TRAINS_IN_FLOAT16.items(), *self._files.models.shows_float16]):
             return "float16"
-        if any(word in text for text in texts for word in SPEAKS_OF_BFLOAT16):
+        if is_bfloat16:
             return "half"
         if show(texts, OPENS_FLOAT16.items()):
             return "float16"
-        return DEFAULT_DTYPES["cuda"] if self._wished else "half"
+        return "half"
 
     @property
     def key(self) -> tuple[str, ...]:
         """All that decides what is presumed, besides the functions themselves."""
         dtype = self.region.dtype if self.region is not None else None
-        return str(self._wished), str(dtype), *sorted(self.patching)
+        whose = (self.assumption, self._by_signs, dtype, self.dtype_of_inputs)
+        return *map(str, whose), *sorted(self.patching)
 
     @cached_property
     def sign(self) -> Evidence | None:
@@ -104,7 +127,7 @@ class Presumption:
             return self.patching[function.id]
         if self.sign is not None and not self.is_audited:
             return self.sign
-        text = "`assume-autocast` assumes a region here"
+        text = "the settings assume a region here"
         return Evidence(Place(function.path, *function.location), text, Shows.SETTINGS)
 
     @cached_property
@@ -131,14 +154,27 @@ class Presumption:
         path = function.path
         if function.kind != "function" or TEST_PATH.search(path) or EVALUATION_PATH.search(path):
             return False
-        if function.cls is not None:
-            return function.name in CALLED_FROM_OUTSIDE or self.gives_half(function)
-        return is_loss(function)
+        return self.is_called_by_name(function) or self.is_offered(function)
 
-    def gives_half(self, function: FunctionFacts) -> bool:
-        """Whether what somebody out of sight hands to a function is half, by its name."""
-        is_given = function.cls is not None and function.name in GIVEN_ACTIVATIONS
-        return self.is_audited and (is_given or is_loss(function))
+    def is_called_by_name(self, function: FunctionFacts) -> bool:
+        """Whether the name of a function says that it is called for every batch of training."""
+        if function.cls is None:
+            return is_loss(function)
+        return function.name in CALLED_FROM_OUTSIDE or (
+            self.is_audited and function.name in GIVEN_ACTIVATIONS
+        )
+
+    def is_offered(self, function: FunctionFacts) -> bool:
+        """Whether users may call a function, by its name, where the settings ask about these. What
+        runs a backward pass is a program's and not a library's."""
+        if not self.is_audited or SHOWING_PATH.search(function.path):
+            return False
+        if function.cls is not None and function.name in GIVEN_ACTIVATIONS:
+            return True
+        names = function.qualname.removesuffix(".__call__").split(".")
+        is_public = not any(name.startswith("_") for name in names)
+        is_within = function.cls is None and not is_of_module(function)
+        return is_public and not is_within and not function.words & TRAINS
 
     def _speaks_of(self, packages: tuple[str, ...]) -> bool:
         """Whether the project names one of some packages; of none, whether there is nothing to."""
@@ -163,9 +199,13 @@ class Presumption:
 
 def is_loss(function: FunctionFacts) -> bool:
     """Whether a function of a module computes a loss, by its name."""
-    is_of_module = function.parent is not None and function.parent.endswith("::")
     name = function.name
-    return is_of_module and bool(COMPUTES_LOSS.search(name)) and not NO_LOSS.match(name)
+    return is_of_module(function) and bool(COMPUTES_LOSS.search(name)) and not NO_LOSS.match(name)
+
+
+def is_of_module(function: FunctionFacts) -> bool:
+    """Whether a function is defined in a module, and in no function or class."""
+    return function.parent is not None and function.parent.endswith("::")
 
 
 def show(texts: Iterable[str], signs: Collection[tuple[str, Pattern[str]]]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from amplint.inference.function.activations import floats_taken
 from amplint.inference.store import Store
 from amplint.inference.whole_program.class_hierarchy import ClassHierarchy
 from amplint.inference.whole_program.definitions import Definitions
@@ -9,6 +10,7 @@ from amplint.inference.whole_program.observation_values import ObservedFunctions
 from amplint.inference.whole_program.presumption import PATCHED, Presumption
 from amplint.ir.model import FunctionFacts, Graph
 from amplint.knowledge import libraries
+from amplint.knowledge.vocabulary import NO_ACTIVATION
 from amplint.project.observations import ObservedFunction
 from amplint.values.atoms import Evidence, Region, Value, evidence_of
 
@@ -31,7 +33,8 @@ class UnseenCallers:
         self._functions = definitions.functions
         self._hierarchy = hierarchy
         self._store = store
-        self.presumption = Presumption(files, files.assumes_autocast)
+        self.presumption = Presumption(files, files.presumes)
+        self._takers: dict[str, bool] = {}
         self._observed = ObservedFunctions(files.observed)
         self._observed_values: dict[str, dict[int, Value]] = {}
 
@@ -45,10 +48,8 @@ class UnseenCallers:
             return PATCHED
         facts = self._functions[function]
         region = self.presumption.region
-        if is_ended or region is None or not self._is_run_from_outside(facts):
+        if is_ended or region is None or not self._may_be_called(facts):
             return None
-        if not set(facts.decorated) <= libraries.TRANSPARENT_DECORATORS:
-            return None  # a decorator of the project may end the region
         if self._hierarchy.dtype_of_framework(facts, self._store.joined) == "":
             return None  # the framework that runs it has to open none
         return region
@@ -88,12 +89,27 @@ class UnseenCallers:
             self._observed_values[function.id] = by_node
         return self._observed_values[function.id]
 
+    def _may_be_called(self, function: FunctionFacts) -> bool:
+        """Whether a function is of those that somebody out of sight runs in a training. A decorator
+        of the project may end the region."""
+        is_plain = set(function.decorated) <= libraries.TRANSPARENT_DECORATORS
+        return is_plain and self._is_run_from_outside(function)
+
+    def _takes_floats(self, function: FunctionFacts) -> bool:
+        """Whether a function computes with floating-point numbers that it is handed."""
+        if function.id not in self._takers:
+            graph = self._files[function.path].graph(function.id)
+            self._takers[function.id] = bool(floats_taken(graph))
+        return self._takers[function.id]
+
     def _is_run_from_outside(self, function: FunctionFacts) -> bool:
-        """Whether a function is of those that somebody out of sight runs in a training."""
-        if function.cls is None:
-            return self.presumption.covers(function)
-        if not self.presumption.covers(function) and not self._hierarchy.is_run_in_region(function):
+        if not self.presumption.covers(function):
+            if function.cls is None or not self._hierarchy.is_run_in_region(function):
+                return False
+        elif not self.presumption.is_called_by_name(function) and not self._takes_floats(function):
             return False
+        if function.cls is None:
+            return True
         # Other classes have methods of these names for other ends.
         is_meant = self._hierarchy.is_module(function.cls) or function.name not in (
             "forward",
@@ -101,9 +117,16 @@ class UnseenCallers:
         )
         return is_meant and not self._hierarchy.is_autograd_function(function.cls)
 
-    def half_given(self, function: str) -> str | None:
-        """The dtype of the activations that callers out of sight hand to a function, where the
-        settings take these for half."""
-        region = self.presumed_region(function)
-        is_given = region is not None and self.presumption.gives_half(self._functions[function])
-        return region.dtype if region is not None and is_given else None
+    def dtype_of_input(self, function: str, parameter: str) -> str | None:
+        """The dtype of the floating-point numbers that callers out of sight hand to a function,
+        where the settings assume one. Data is loaded in float32, and half only where it is cast
+        with the model."""
+        dtype, facts = self.presumption.dtype_of_inputs, self._functions[function]
+        if (
+            dtype is None
+            or not self.presumption.is_offered(facts)
+            or not self._may_be_called(facts)
+        ):
+            return None
+        is_data = self.presumption.region is not None and NO_ACTIVATION.search(parameter)
+        return "float32" if is_data else dtype
