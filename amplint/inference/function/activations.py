@@ -9,7 +9,7 @@ only where the settings assume a dtype of inputs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from amplint.inference.whole_program.number_uses import elements_of, used_as_numbers
 from amplint.ir import ops
@@ -28,13 +28,18 @@ EXACT = frozenset({"Eq", "NotEq", "In", "NotIn"})
 # What takes a mask, or classes -> the position of that; of a method, behind what it is called on.
 MASKS = {"masked_fill": 0, "masked_fill_": 0, "masked_select": 0, "masked_scatter": 0, "where": 0}
 CLASSES = {"cross_entropy": 1, "nll_loss": 1, "one_hot": 0, "ctc_loss": 1, "embedding": 0}
+Takes = Callable[[str, int | str], bool]
 FUNCTIONS = ("torch.", "F.", "th.", "nn.functional.")
 
 
-def floats_taken(graph: Graph) -> frozenset[int]:
-    """The nodes of the parameters that take floating-point numbers."""
+def floats_taken(graph: Graph, takes: Takes) -> frozenset[int]:
+    """The nodes of the parameters that take floating-point numbers.
+
+    Args:
+        takes: whether functions of a name take them by that place, or keyword.
+    """
     views = views_of(graph)
-    floating = {n for node in graph.nodes for n in used_as_floats(graph, node)}
+    floating = {n for node in graph.nodes for n in used_as_floats(graph, node, takes)}
     others = {n for node in graph.nodes for n in used_otherwise(graph, node)}
     others |= used_as_numbers(graph, is_constructor=False)
     parameters = views.of(floating) - views.of(others)
@@ -99,7 +104,7 @@ def viewed(graph: Graph, number: int, tensors: Collection[int]) -> tuple[int, ..
 # ------------------------------------------------------------------------------ floating point
 
 
-def used_as_floats(graph: Graph, node: Node) -> Iterator[int]:
+def used_as_floats(graph: Graph, node: Node, takes: Takes) -> Iterator[int]:
     """The operands that an operation uses as floating-point numbers."""
     if node.operator:
         is_whole = any(is_number(graph, each, int) for each in node.operands)
@@ -107,6 +112,10 @@ def used_as_floats(graph: Graph, node: Node) -> Iterator[int]:
             yield from node.operands
     elif node.op == ops.CALL:
         yield from given_as_floats(graph, node)
+        name, _ = method_called(graph, node)
+        name = name or path_of(graph, node.operands[0]) or ""
+        yield from (n for place, n in enumerate(node.positional) if takes(name, place))
+        yield from (n for keyword, n in node.named if takes(name, keyword))
 
 
 def given_as_floats(graph: Graph, call: Node) -> Iterator[int]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 from typing import cast
 
 from amplint.frameworks.schema import Role
 from amplint.inference import transfer
-from amplint.inference.function.activations import floats_taken, layers_given
+from amplint.inference.function.activations import layers_given
 from amplint.inference.function.annotations import annotated
 from amplint.inference.function.binding import ArgumentBinding
 from amplint.inference.function.frame import Frame, FramePart
@@ -167,7 +166,7 @@ class ParameterValues(FramePart):
         dtype = None if is_number else unseen.dtype_of_input(self.facts.id, node.data)
         value = hot if hot is not None else declared
         (atom, *others) = [a for a in ordered(value) if a != NONE] or [Unknown()]
-        if dtype is None or others or self.frame.number not in self.floats:
+        if dtype is None or others:
             return hot
         if any(map(self.takes_indices, layers_given(self.graph, self.frame.number))):
             return hot
@@ -187,11 +186,6 @@ class ParameterValues(FramePart):
         cls = self.facts.cls
         modules = self.access.read(Key("field", cls, field)) if cls is not None else BOTTOM
         return any(isinstance(atom, Object) and atom.type in INDEX_ARGUMENTS for atom in modules)
-
-    @cached_property
-    def floats(self) -> frozenset[int]:
-        """The parameters that take floating-point numbers."""
-        return floats_taken(self.graph)
 
     def as_declared(self, declared: Value, value: Value) -> Value:
         """The value that is passed; of a nest, or a module of unknown class, what the annotation

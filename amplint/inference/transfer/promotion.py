@@ -193,9 +193,13 @@ def autocast_dtype(
         return (region_dtype(region), region.evidence)
     if rule == "fp32" or (rule == "fp32-unless-dtype" and not arguments.has("dtype")):
         return ("float32", site.evidence("autocast runs this in float32", Shows.AUTOCAST))
-    if rule == "promote" and all(t.dtype is not None for t in operands):
-        floats = [t.dtype for t in operands if t.dtype in FLOATS]
-        return (widest(floats or ["float32"]), region.evidence)
+    if rule == "promote":
+        wide = [t for t in operands if t.dtype == "float32"]
+        if wide:  # nothing is wider than that, whatever the others are
+            return ("float32", first_of([*(t.dtype_evidence for t in wide), region.evidence]))
+        if all(t.dtype is not None for t in operands):
+            floats = [t.dtype for t in operands if t.dtype in FLOATS]
+            return (widest(floats or ["float32"]), region.evidence)
     return (None, None)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from amplint.inference.function.activations import floats_taken
 from amplint.inference.store import Store
 from amplint.inference.whole_program.class_hierarchy import ClassHierarchy
 from amplint.inference.whole_program.definitions import Definitions
+from amplint.inference.whole_program.float_inputs import FloatInputs
 from amplint.inference.whole_program.observation_values import ObservedFunctions, region_of, values
 from amplint.inference.whole_program.presumption import PATCHED, Presumption
 from amplint.ir.model import FunctionFacts, Graph
@@ -24,6 +24,7 @@ class UnseenCallers:
         store: knows the precision that frameworks are asked for.
 
     Attributes:
+        float_inputs: the parameters that take floating-point numbers.
         presumption: the region that is presumed, and around which functions.
     """
 
@@ -34,7 +35,7 @@ class UnseenCallers:
         self._hierarchy = hierarchy
         self._store = store
         self.presumption = Presumption(files, files.presumes)
-        self._takers: dict[str, bool] = {}
+        self.float_inputs = FloatInputs(files)
         self._observed = ObservedFunctions(files.observed)
         self._observed_values: dict[str, dict[int, Value]] = {}
 
@@ -95,18 +96,13 @@ class UnseenCallers:
         is_plain = set(function.decorated) <= libraries.TRANSPARENT_DECORATORS
         return is_plain and self._is_run_from_outside(function)
 
-    def _takes_floats(self, function: FunctionFacts) -> bool:
-        """Whether a function computes with floating-point numbers that it is handed."""
-        if function.id not in self._takers:
-            graph = self._files[function.path].graph(function.id)
-            self._takers[function.id] = bool(floats_taken(graph))
-        return self._takers[function.id]
-
     def _is_run_from_outside(self, function: FunctionFacts) -> bool:
         if not self.presumption.covers(function):
             if function.cls is None or not self._hierarchy.is_run_in_region(function):
                 return False
-        elif not self.presumption.is_called_by_name(function) and not self._takes_floats(function):
+        elif not self.presumption.is_called_by_name(function) and not self.float_inputs.of(
+            function
+        ):
             return False
         if function.cls is None:
             return True
@@ -122,11 +118,9 @@ class UnseenCallers:
         where the settings assume one. Data is loaded in float32, and half only where it is cast
         with the model."""
         dtype, facts = self.presumption.dtype_of_inputs, self._functions[function]
-        if (
-            dtype is None
-            or not self.presumption.is_offered(facts)
-            or not self._may_be_called(facts)
-        ):
+        if dtype is None or not self.presumption.is_offered(facts):
+            return None
+        if not self._may_be_called(facts) or parameter not in self.float_inputs.of(facts):
             return None
         is_data = self.presumption.region is not None and NO_ACTIVATION.search(parameter)
         return "float32" if is_data else dtype
