@@ -57,7 +57,12 @@ class ParameterValues(FramePart):
         self.binding = binding
 
     def value(self, node: Node) -> Value:
-        """The value of a parameter: that of its calls, or what is known where none is seen."""
+        """The value of a parameter: that of its calls, or what is known where none is seen; of the
+        dtype that the settings assume of inputs, where nothing else is known of it."""
+        return self.with_assumed_dtype(node, self.seen_value(node))
+
+    def seen_value(self, node: Node) -> Value:
+        """The value of a parameter without what the settings assume."""
         facts, name = self.facts, node.data
         annotation = self.frame.of(node.operands[0]) if node.operands else UNKNOWN
         if facts.kind == "class":
@@ -95,7 +100,6 @@ class ParameterValues(FramePart):
                 else atoms
             )
         hot = self.hot_parameter(node, parameter.has_default, declared)
-        hot = hot if argument else self.activation(node, hot, declared)
         if hot is not None:
             return join([hot, one(NONE)]) if NONE in default else hot
         rest = default if default <= value else BOTTOM
@@ -152,34 +156,30 @@ class ParameterValues(FramePart):
             return one(Tensor(device=device, rank=1))
         return one(TensorTree(device))
 
-    def activation(self, node: Node, hot: Value | None, declared: Value) -> Value | None:
-        """The value of a parameter that nobody is seen to give: of the dtype that the settings
-        assume of inputs, where it takes floating-point numbers.
+    def with_assumed_dtype(self, node: Node, value: Value) -> Value:
+        """The value of a parameter that takes floating-point numbers of callers out of sight, with
+        the dtype that the settings assume of these.
 
         Args:
-            hot: what is known of it in any case.
-            declared: what its annotation says. A `FloatTensor` is one of any width.
+            value: what is known of it in any case. A `FloatTensor` is one of any width.
         """
         parameter = self.facts.param(node.data)
         is_number = parameter is None or has_number(parameter)
         unseen = self.inference.unseen
         dtype = None if is_number else unseen.dtype_of_input(self.facts.id, node.data)
-        value = hot if hot is not None else declared
         (atom, *others) = [a for a in ordered(value) if a != NONE] or [Unknown()]
         if dtype is None or others:
-            return hot
+            return value
         if any(map(self.takes_indices, layers_given(self.graph, self.frame.number))):
-            return hot
+            return value
         if isinstance(atom, TensorTree | Unknown):
             device = atom.device if isinstance(atom, TensorTree) else Device(None)
             atom = Tensor(device=device, rank=1)
         if not isinstance(atom, Tensor) or atom.dtype not in (None, "float32"):
-            return hot
+            return value
         kind = IS_FLOAT32 if dtype == "float32" else IS_HALF
-        text = f"`{node.data}` {kind}"
-        evidence = self.frame.evidence(node, text, Shows.ACTIVATION)
-        tensor = one(replace(atom, dtype=dtype, dtype_evidence=evidence))
-        return tensor | (value & {NONE})
+        evidence = self.frame.evidence(node, f"`{node.data}` {kind}", Shows.ACTIVATION)
+        return one(replace(atom, dtype=dtype, dtype_evidence=evidence)) | (value & {NONE})
 
     def takes_indices(self, field: str) -> bool:
         """Whether a field of `self` is a table that is read by indices. Ex) nn.Embedding"""
