@@ -26,9 +26,9 @@ FOLDERS = ("amplint", "amplint_verify", "rules", "tests")
 # What there may be at most. A commit that raises a figure says what a user gets for it.
 BUDGET = {
     "rules": 12_005,
-    "amplint without verify": 39_070,
-    "the harness": 8_480,
-    "tests": 40_945,
+    "amplint without verify": 39_090,
+    "the harness": 8_515,
+    "tests": 41_055,
     "a median rule": 60,
     "names of an author's surface": 300,
     "rules on by default": 85,

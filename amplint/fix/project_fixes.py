@@ -12,6 +12,7 @@ from amplint.fix.rounds import Rounds, Settled
 from amplint.fix.writing import write_texts
 from amplint.project.line_length import chosen_length
 from amplint.run import engine
+from amplint.run.observation_findings import rests_on_run
 from amplint.run.request import Outcome, Request
 from amplint.util.text import LINE_END, Text
 from amplint.util.wording import counted
@@ -27,7 +28,8 @@ class FixOutcome:
         before: the texts of the changed files as they were read, by root-relative path.
         after: their new texts.
         applied: the findings that were fixed, placed in the text of their round.
-        total: how many findings there were before.
+        total: how many findings there were before, without those that rest on a run of a function
+            whose text has changed.
         rest: how many there are after.
         withheld: sentences about the fixes that would bring a mistake.
     """
@@ -128,13 +130,18 @@ def _as_written(fixed: FixOutcome, paths: Collection[str], outcome: Outcome) -> 
 def _finish(first: Outcome, settled: Settled, withheld: tuple[str, ...]) -> FixOutcome:
     texts, last = settled.texts, settled.outcome
     changed = [path for path in sorted(texts) if texts[path] != first.texts[path].text]
+    applied = tuple(each.finding for path in changed for each in settled.applied[path])
+    # What a run has shown of a function goes when its text changes: that fixes nothing.
+    before, fixed, after = (
+        sum(map(rests_on_run, each)) for each in (first.findings, applied, last.findings)
+    )
     return FixOutcome(
         first=first,
         outcome=replace(last, problems=(*last.problems, *settled.problems)),
         before={path: first.texts[path] for path in changed},
         after={path: texts[path] for path in changed},
-        applied=tuple(each.finding for path in changed for each in settled.applied[path]),
-        total=len(first.findings),
+        applied=applied,
+        total=len(first.findings) - max(before - fixed - after, 0),
         rest=len(last.findings),
         withheld=withheld,
     )

@@ -23,6 +23,8 @@ from amplint.run.request import AnalysisResult, Request
 if TYPE_CHECKING:
     from amplint.ir.file_index import File
 
+SHOWN = " has shown: "
+
 
 @dataclass(frozen=True)
 class FoundObservations:
@@ -97,8 +99,12 @@ def reached(result: AnalysisResult, request: Request, reading: Reading) -> Analy
 
 def marked(finding: Finding, runs: FoundObservations) -> Finding:
     """A finding that rests on a run: it names the run, and its fix is not safe."""
-    message = f"as `{run_of(finding, runs)}` has shown: {finding.message}"
+    message = f"as `{run_of(finding, runs)}`{SHOWN}{finding.message}"
     return replace(without_safe_fix(finding), message=message)
+
+
+def rests_on_run(finding: Finding) -> bool:
+    return finding.message.startswith("as `") and SHOWN in finding.message
 
 
 def run_of(finding: Finding, runs: FoundObservations) -> str:

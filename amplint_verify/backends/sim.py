@@ -261,8 +261,8 @@ class SimReads(TorchFunctionMode):
             return format(x.item(), *args[1:])
         if func is torch.Tensor.tolist:
             return self.sim.nest(tuple(self.host(x).shape), x.dtype)
-        if func is torch.Tensor.numpy and x.device.type == "cpu":
-            return self.array(x)
+        if func in (torch.Tensor.numpy, torch.Tensor.__array__) and x.device.type == "cpu":
+            return self.array(x).__array__(kwargs.get("dtype"))  # `np.asarray(x, dtype)` has one
         if func is torch.Tensor.__repr__:
             self.recorder.waited(Wait.SCALAR_READ, "Tensor.__repr__", x)
         return func(*args, **kwargs)
@@ -394,5 +394,6 @@ def reason(error: BaseException, text: str) -> str | None:
         NotImplementedError,
     )
     if any(part in text for part in ABSENT) or isinstance(error, kinds):
-        return text.partition("\n")[0] or type(error).__name__
+        # A kernel that is absent is named in one sentence; all back ends that have it follow.
+        return text.partition("\n")[0].partition(" This could be")[0] or type(error).__name__
     return None

@@ -16,6 +16,7 @@ from unittest import mock
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map_only
 
 from amplint_verify.torch_names import present
 
@@ -200,6 +201,13 @@ def host(_: torch.device) -> torch.device:
     return torch.device("cpu")
 
 
+def on_one_gpu(self: Any, *inputs: Any, **kwargs: Any) -> Any:
+    """Stands for `DataParallel.forward` of one device: it moves what it is given there, and calls
+    the module (torch/nn/parallel/data_parallel.py). Its own scatters by a kernel of CUDA builds."""
+    args, kwargs = tree_map_only(torch.Tensor, torch.Tensor.cuda, (inputs, kwargs))
+    return self.module(*args, **kwargs)
+
+
 @contextmanager
 def gpu() -> Iterator[None]:
     """Have torch say that there is a GPU, and enable autocast and GradScaler for "cuda"."""
@@ -213,6 +221,7 @@ def gpu() -> Iterator[None]:
         # A loader pins in a thread, where no mode sees it.
         pinning = torch.utils.data._utils.pin_memory
         stack.enter_context(mock.patch.object(pinning, "pin_memory", lambda data, *_: data))
+        stack.enter_context(mock.patch.object(torch.nn.DataParallel, "forward", on_one_gpu))
         common = torch.cuda.amp.common
         stack.enter_context(
             mock.patch.object(common, "amp_definitely_not_available", _constant(False))

@@ -333,9 +333,8 @@ def by_reference(
     before, after = runs.more(False, NORMALISED), runs.more(True, NORMALISED)
     for run, name in ((exact, "the float64 run"), (before, "the original"), (after, "the fix")):
         if run.outcome is not RunOutcome.OK:
-            return GroundedVerdict(
-                Verdict.INCONCLUSIVE, f"no reference: {name} {ending(run)}", gaps
-            )
+            reason = f"changed, without a reference ({name} {ending(run)}): {gaps[0]}"
+            return GroundedVerdict(Verdict.INCONCLUSIVE, reason, gaps)
     reference = {leaf.where: leaf for leaf in leaves(exact)}
     worse = compared(before, after, partial(accurate, reference, 0.0))
     if not worse and Change.ROUNDING in changes:

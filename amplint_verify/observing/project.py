@@ -27,6 +27,7 @@ from amplint_verify.runs.mirrors import mirror
 from amplint_verify.runs.run import Runner, running
 from amplint_verify.runs.spec import Spec
 
+LAST = 8  # lines of what a program printed that are shown
 FIRST = ("cuda", "sim", "policy", "cpu")  # the back end that shows most comes first
 
 
@@ -91,8 +92,10 @@ def observed(
         findings=findings,
         problems=(*static.problems, *problems(main, is_explained, texts)),
         notices=(
+            *ended_early(main, runs),
             *static.notices,
             *notices(main, [run for run in runs if run is not main]),
+            *float16_unseen(runs, texts),
             *unreached(questions, runs),
         ),
         key="",
@@ -176,12 +179,36 @@ def line_at(observation: Observation, texts: Mapping[str, Text]) -> str:
     return texts[path].line(int(row)) if path in texts else ""
 
 
+def ended_early(main: Observation, runs: Sequence[Observation]) -> Iterator[str]:
+    """Remarks on the runs that came to no end: what the others saw, and what was printed last.
+
+    A problem says why the main one ended.
+    """
+    others = [
+        f"; {run.backend} saw all {counted(run.steps, 'step')}"
+        for run in runs
+        if run.outcome is RunOutcome.OK
+    ]
+    for run in runs:
+        if run.outcome is not RunOutcome.OK:
+            why = "" if run is main else f": {first_line(run.text) or run.error}"
+            if others or why:
+                after = f"after {counted(run.steps, 'step')}"
+                yield f"on {run.backend} the program ended early, {after}{why}{''.join(others)}"
+            if lines := run.printed.splitlines()[-LAST:]:
+                yield "\n    ".join((f"on {run.backend} the program printed last:", *lines))
+
+
+def float16_unseen(runs: Sequence[Observation], texts: Mapping[str, Text]) -> Iterator[str]:
+    """A remark on a program that asks whether there is bfloat16: another GPU may have none."""
+    dtypes = {dtype for run in runs for dtype in run.regions}
+    asks = any("is_bf16_supported" in text.text for text in texts.values())
+    if asks and "bfloat16" in dtypes and "float16" not in dtypes:
+        yield "this run used bfloat16 only: float16 was not seen"
+
+
 def notices(observation: Observation, others: Sequence[Observation]) -> Iterator[str]:
     """Remarks on the run, and on those on other back ends."""
-    for each in others:
-        if each.outcome is not RunOutcome.OK:
-            why = first_line(each.text) or each.error
-            yield f"on {each.backend} the program ended early: {why}"
     yield f"saw {counted(observation.steps, 'step')} of training on {observation.backend}"
     for each in (observation, *others):
         if each.skipped:

@@ -178,6 +178,7 @@ class Observation:
         outcome: how the run ended.
         error: the type of the exception, or what ended the process.
         text: of the exception.
+        printed: the end of what the program printed, where it came to no end.
         place: the innermost line below the root in its traceback, as "path:row"; "" if none.
         rows: the operations, in order; the first 200000 of them.
         dropped: how many more there were.
@@ -197,6 +198,7 @@ class Observation:
         sightings: what the program did that a rule is about, where that was asked for.
         steps: how many steps of training it made, likewise.
         skipped: how many of them a scaler left out, since gradients were not finite.
+        regions: the dtypes of the autocast regions that torch was called in, likewise.
         timeline: the events of one of them, where that was asked for.
         reached: of the rows that were asked for, those that ran, by path below the root.
         entered: the first rows of the functions that were entered, in the files of these.
@@ -211,6 +213,7 @@ class Observation:
     outcome: RunOutcome
     error: str = ""
     text: str = ""
+    printed: str = ""
     place: str = ""
     rows: tuple[OperationRow, ...] = ()
     dropped: int = 0
@@ -229,6 +232,7 @@ class Observation:
     sightings: tuple[Sighting, ...] = ()
     steps: int = 0
     skipped: int = 0
+    regions: tuple[str, ...] = ()
     timeline: Timeline | None = None
     reached: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
     entered: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)

@@ -362,6 +362,9 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if func.overloadpacket is aten.to:  # in inference mode alone: it may be a copy, or nothing
+            with self:
+                return func.decompose(*args, **kwargs)
         place = self.places.here()
         path, row, direct, _ = place
         clash = clash_of(func, args) if self.strict else ()

@@ -130,6 +130,7 @@ class Watcher(Recorder):
         self.tallies: dict[tuple[Act, UserExpression, str], Tally] = {}
         self.steps_of: dict[int, int] = {}  # by identity of the optimizer
         self.skipped = 0  # steps that a scaler left out
+        self.regions: set[str] = set()  # the dtypes of those that torch was called in
         self.events.clear()
 
     @property
@@ -223,7 +224,7 @@ class Watcher(Recorder):
         fields = super().fields()
         sightings = tuple(sighting(*key, tally) for key, tally in self.tallies.items())
         timeline = self.events.timeline()
-        counts = {"steps": self.steps, "skipped": self.skipped}
+        counts = {"steps": self.steps, "skipped": self.skipped, "regions": tuple(self.regions)}
         return {**fields, "sightings": sightings, **counts, "timeline": timeline}
 
 
@@ -290,6 +291,7 @@ class CallWatcher(TorchFunctionMode):
         if watcher.out_of_time:
             raise OutOfTime(watcher.out_of_time)
         watcher.call = CallUnderWay(name, region())
+        watcher.regions.add(watcher.call.region)
         self.before(func, args, kwargs)
         try:
             result = self.called(func, args, kwargs)

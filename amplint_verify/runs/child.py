@@ -270,6 +270,8 @@ def answer(spec: Spec, pipe: int) -> None:
     """Write the observation of a spec to a pipe, as one line."""
     os.set_inheritable(pipe, False)  # what the program starts could keep it open
     text = json.dumps(observe(spec).to_json())
+    with contextlib.suppress(Exception):  # a program may close it, or put anything in its place
+        sys.stdout.flush()
     with os.fdopen(pipe, "w", encoding="utf-8") as file:
         file.write(text + "\n")
 
@@ -335,7 +337,6 @@ def main(arguments: list[str]) -> None:
     spec = from_json(Spec, json.loads(sys.stdin.read()))
     torch.set_num_threads(1)
     answer(spec, int(arguments[0]))
-    sys.stdout.flush()
     os._exit(0)  # without waiting for threads of the program
 
 

@@ -104,9 +104,11 @@ def listen(pid: int, answers: int, output: int, deadline: float, child: ChildOut
 
 def judged(child: ChildOutput, spec: Spec) -> Observation:
     """The observation that a process gave, or what its silence means."""
-    if child.answer.endswith(b"\n"):
-        return Observation.from_json(json.loads(child.answer))
     printed = child.printed.decode(errors="replace").strip()
+    if child.answer.endswith(b"\n"):
+        observation = Observation.from_json(json.loads(child.answer))
+        is_good = observation.outcome is RunOutcome.OK
+        return observation if is_good else replace(observation, printed=printed)
     if child.status is None:
         text = f"no answer within {spec.seconds:g} s"
         return Observation(spec.backend, "", RunOutcome.TIMEOUT, "timeout", text)

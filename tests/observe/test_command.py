@@ -42,7 +42,19 @@ def train(steps=4, fails_in=None):
 
 
 def fails():
+    print(*range(20), sep="\\n")
     train(fails_in=2)
+
+
+def fails_on_the_device():
+    print("on", torch.ones(2, device="cuda").device)
+    train(fails_in=2 if torch.ones(2, device="cuda").is_cuda else None)
+
+
+def chooses():
+    dtype = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    with torch.autocast("cuda", dtype=dtype):
+        nn.Linear(4, 1).cuda()(torch.ones(2, 4, device="cuda"))
 
 
 def hangs():
@@ -204,6 +216,27 @@ def test_what_does_not_end_well(amplint: Amplint, entry: str) -> None:
     assert len([line for line in ran.err.splitlines() if "error" in line]) == 1
     assert "Traceback" not in ran.err
     assert Path("train.py").read_bytes() == PROGRAM
+
+
+def test_what_a_program_printed_last_is_shown(amplint: Amplint) -> None:
+    ran = amplint("observe", *LISTED, "--entry", "train:fails")
+    last = "".join(f"\n    {number}" for number in range(12, 20))
+    assert f"amplint: on sim the program printed last:{last}\n" in ran.err
+    assert "printed last" not in amplint("observe", *LISTED, "--entry", "train:train").err
+
+
+def test_where_one_back_end_fails_that_is_said_first(amplint: Amplint) -> None:
+    ran = amplint("observe", "--format", "concise", "--entry", "train:fails_on_the_device")
+    first, printed, on, *_ = ran.err.splitlines()[2:]
+    assert first == "amplint: on sim the program ended early, after 3 steps; policy saw all 4 steps"
+    assert (printed, on) == ("amplint: on sim the program printed last:", "    on cuda:0")
+    assert ran.status == 2
+
+
+def test_a_dtype_that_is_not_chosen_is_not_seen(amplint: Amplint) -> None:
+    unseen = "this run used bfloat16 only: float16 was not seen"
+    assert unseen in amplint("observe", *LISTED, "--entry", "train:chooses").err
+    assert unseen not in amplint("observe", *LISTED, "--entry", "train:train").err
 
 
 @pytest.mark.parametrize("entry", ["forks", "has_workers", "is_large"])

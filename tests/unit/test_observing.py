@@ -198,6 +198,36 @@ def test_edits_are_taken_up_as_a_new_run_finds_them(
         assert told == anew, text
 
 
+FORWARD = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def forward(self, mask, a, b):
+        x = torch.zeros(3).to(mask.device)
+        return torch.where(mask, a, b) + x
+"""
+
+
+def test_a_finding_that_goes_with_its_observation_is_not_fixed(
+    tmp_path: Path, amplint: Amplint
+) -> None:
+    write({"a.py": FORWARD.encode()}, tmp_path)
+    save(tmp_path, observed("a.py", FORWARD, {"Net.forward": GIVEN}))
+    assert codes([*outcome(tmp_path).findings]) == ["AMP501", "AMP203"]
+    assert amplint("fix", "--apply", str(tmp_path)).err.startswith("fixed 1 finding in 1 file")
+
+
+@pytest.mark.parametrize("format_", ["concise", "json-lines"])
+def test_it_is_reported_in_lines_too(tmp_path: Path, amplint: Amplint, format_: str) -> None:
+    write({"a.py": WHERE.encode()}, tmp_path)
+    save(tmp_path, observed("a.py", WHERE, {"pick": GIVEN}))
+    ran = amplint("check", "--format", format_, str(tmp_path))
+    assert ran.status == 1
+    assert "AMP203" in ran.out
+
+
 def test_show_settings_says_what_is_used(
     check: Check, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

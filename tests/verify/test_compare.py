@@ -9,8 +9,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from amplint.findings.declaration import Change  # noqa: E402
+from amplint_verify.backends.choice import BACKENDS  # noqa: E402
 from amplint_verify.compare import operations as compare  # noqa: E402
-from amplint_verify.recording.observation import Leaf  # noqa: E402
+from amplint_verify.compare import verdicts  # noqa: E402
+from amplint_verify.compare.verdict import Verdict  # noqa: E402
+from amplint_verify.recording.observation import Leaf, Observation, RunOutcome  # noqa: E402
 from amplint_verify.recording.snapshot import NamedValues, leaves, tensor  # noqa: E402
 from tests.verify.leaves import leaf, row  # noqa: E402
 
@@ -231,3 +235,24 @@ def test_draws() -> None:
         row(3, "aten.mm.default", "float32@cpu float32@cpu", "float32@cpu"),
     ]
     assert compare.draws(rows) == {("rand", "cpu"): 1, ("bernoulli", "cuda"): 2}
+
+
+def test_without_a_reference_nothing_is_said_of_accuracy() -> None:
+    """The float64 run fails on a line that no fix touches: a fix that changes nothing is exact."""
+    failing = Observation("cpu", "", RunOutcome.EXCEPTION, "TypeError", "no", place="a.py:3")
+
+    def verdict(other: object) -> verdicts.GroundedVerdict:
+        before, after = (
+            Observation("cpu", "", RunOutcome.OK, result=(leaf(each),)) for each in (ONE, other)
+        )
+        runs = verdicts.Runs(
+            BACKENDS["cpu"], before, before, after, lambda _, __: failing, lambda place: place
+        )
+        return verdicts.judge(runs, frozenset({Change.ROUNDING}))
+
+    assert verdict(ONE).verdict is Verdict.EXACT
+    changed = verdict(ONE * 1.0000002)
+    assert (changed.verdict, changed.good) == (Verdict.INCONCLUSIVE, False)
+    assert changed.reason.startswith(
+        "changed, without a reference (the float64 run raises TypeError at a.py:3: no): result"
+    )

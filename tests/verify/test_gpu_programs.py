@@ -10,6 +10,8 @@ from amplint_verify.runs.spec import Spec
 
 pytest.importorskip("torch")
 
+from amplint_verify.backends import sim
+
 PROGRAMS = Path(__file__).with_name("programs")
 TEXT = (PROGRAMS / "gpus.py").read_text(encoding="utf-8").splitlines()
 BOTH = pytest.mark.parametrize("backend", ["sim", "policy"])
@@ -108,6 +110,28 @@ def test_events_and_streams_have_stand_ins(backend: str, runner: Runner) -> None
     assert seen.waits[Wait.SYNCHRONIZE.value].total == 3
 
 
+@BOTH
+def test_arrays_are_made_of_what_is_on_the_host(backend: str, runner: Runner) -> None:
+    seen = run(runner, "arrays", backend)
+    texts = [leaf.text for leaf in seen.result if leaf.kind == "str"]
+    assert texts == ["'float32 (2,)'", "'float64 (2,)'", "'float32 (2,)'"], seen.text
+
+
+@BOTH
+def test_data_parallel_runs_on_one_gpu(backend: str, runner: Runner) -> None:
+    found = tensors(run(runner, "parallel", backend))
+    assert [tensor.dtype for tensor in found.values()] == ["float16", "float32"]
+    device = {"sim": "cuda:0", "policy": "cpu"}[backend]
+    assert {tensor.device for tensor in found.values()} == {device}
+
+
+@BOTH
+def test_copies_in_inference_mode(backend: str, runner: Runner) -> None:
+    seen = run(runner, "inferred", backend)
+    assert tensors(seen)["result"].dtype == "float16"
+    assert (seen.to_device, seen.to_host) == ((24, 24) if backend == "sim" else (0, 0))
+
+
 # ------------------------------------------------------------------------------- sim alone
 
 
@@ -163,3 +187,8 @@ def test_copies_stay_on_the_device(runner: Runner) -> None:
     assert {tensor.device for tensor in tensors(seen).values()} == {"cuda:0"}
     assert any("To copy construct from a tensor" in text for text in seen.warnings)
     assert (seen.to_device, seen.to_host) == (20, 0)
+
+
+def test_a_kernel_that_is_absent_is_named_in_one_sentence() -> None:
+    text = "Could not run 'aten::x'. This could be because of much.\nCPU: registered at x.cpp:1"
+    assert sim.reason(NotImplementedError(text), text) == "Could not run 'aten::x'."

@@ -1,5 +1,6 @@
 """Programs that say "cuda" and run where there is none."""
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -162,3 +163,25 @@ def pinned(device):
     x = torch.ones(2, pin_memory=True).pin_memory()
     assert not x.is_pinned()
     return x.to(device, non_blocking=True) + torch.tensor([1.0, 2.0], pin_memory=True).cuda()
+
+
+def arrays(device):
+    x = torch.ones(2, device=device).cpu()
+    arrays = [np.asarray(x), np.array(x, dtype=np.float64), np.array([x.sum(), x.sum()])]
+    return [f"{each.dtype} {each.shape}" for each in arrays]
+
+
+def parallel(device):
+    """The module gets what it is given on the device."""
+    net = nn.DataParallel(nn.Linear(4, 2)).cuda()
+    with torch.autocast("cuda", dtype=torch.float16):
+        y = net(input=torch.randn(3, 4))
+    y.sum().backward()
+    return [y, net.module.weight.grad]
+
+
+@torch.inference_mode()
+def inferred(device):
+    """A copy there and one back."""
+    x = torch.ones(1, 3, 2, 2)
+    return x.to(device=device, dtype=torch.float16, memory_format=torch.channels_last).cpu()
