@@ -31,6 +31,7 @@ from amplint_verify.report import findings as report
 from amplint_verify.report import page
 from amplint_verify.report.findings import ReportMaterial
 from amplint_verify.runs.drivers import StartKind, UserProgram
+from amplint_verify.runs.module_inputs import call_of, input_of
 from amplint_verify.runs.run import running
 
 
@@ -133,10 +134,16 @@ def options(
     memory: float,
     arguments: Sequence[str] = (),
     sizes: tuple[int, ...] | None = None,
+    module: str | None = None,
+    tensors: Sequence[str] = (),
+    under: str | None = None,
 ) -> Options:
     """The request that the options of the command line make. Raises click's usage errors."""
-    if sum(each is not None for each in (entry, script, pytest)) != 1:
-        raise click.UsageError("say what to run, with one of --entry, --script and --pytest")
+    if sum(each is not None for each in (entry, script, pytest, module)) != 1:
+        kinds = "--entry, --script and --pytest; `observe` has --module, too"
+        raise click.UsageError(f"say what to run, with one of {kinds}")
+    if module is None and (tensors or under):
+        raise click.UsageError("--input and --under need --module")
     if inputs is not None and entry is None:
         raise click.UsageError("--inputs needs --entry")
     if steps is not None and pytest is not None:
@@ -145,7 +152,7 @@ def options(
         raise click.UsageError(
             "--bench cannot be combined with --pytest: name an --entry or a --script"
         )
-    for name in filter(None, (entry, inputs)):
+    for name in filter(None, (entry, inputs, module and name_of_module(module, tensors))):
         if not all(part.isidentifier() for part in name.replace(":", ".", 1).split(".")):
             raise click.UsageError(f"{name!r} is not of the form package.module:function")
         if ":" not in name:
@@ -159,6 +166,8 @@ def options(
         name, arguments = within(request, file), [*first, *arguments]
     elif pytest is not None:
         kind, arguments = StartKind.PYTEST, [*shlex.split(pytest), *arguments]
+    elif module is not None:
+        kind, name, arguments = StartKind.MODULE, module, tensors
     program = UserProgram(
         kind=kind,
         name=name,
@@ -167,8 +176,19 @@ def options(
         roots=loose_directories(request),
         steps=steps,
         dtype=DTYPES[dtype] if dtype else "",
+        under=under or "",
     )
     return Options(program, where(backend), unsafe, timeout, round(memory * 2**30), sizes)
+
+
+def name_of_module(module: str, tensors: Sequence[str]) -> str:
+    """The name, without arguments, in the value of `--module`. Raises click's usage errors."""
+    try:
+        for text in tensors:
+            input_of(text)
+        return call_of(module)[0]
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def loose_directories(request: Request) -> tuple[str, ...]:

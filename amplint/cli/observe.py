@@ -37,6 +37,19 @@ if TYPE_CHECKING:
 @settings_options
 @baseline_options
 @program_options
+@click.option(
+    "--module",
+    metavar="MODULE:CLASS",
+    help="Build this module, or call what returns one, with literal arguments if it takes any.",
+)
+@click.option(
+    "--input",
+    "tensors",
+    multiple=True,
+    metavar="[NAME=]DTYPE[SIZES]",
+    help="With --module: a random tensor to call it with; 'int64[2,16]<100' is of numbers below "
+    "100. Or a literal. Can be repeated.",
+)
 @report_options
 @click.option(
     "--save",
@@ -60,6 +73,7 @@ def observe(
       --entry    a function: package.module:function
       --script   a script and its arguments: --script train.py --epochs 1
       --pytest   the tests: --pytest -k small
+      --module   a module: --module 'models:Net(width=8)' --input 'float32[2,3,64,64]'
 
     Without a GPU, tensors without values stand in for CUDA tensors: PyTorch's own CUDA autocast
     decides the dtype of each result. The program runs with your user rights, in a copy of the
@@ -67,7 +81,7 @@ def observe(
 
     Exit status: like that of `check`; also 2 if the program does not finish.
     """
-    program = {name: arguments.pop(name) for name in PROGRAM}
+    program = {name: arguments.pop(name) for name in (*PROGRAM, "module", "tensors", "under")}
     outputs = outputs_of(formats, output_file, statistics=False)
     if importlib.util.find_spec("torch") is None:
         raise Failure(f"observe needs torch: {HOW_TO_GET_TORCH}")

@@ -30,6 +30,7 @@ from unittest import mock
 
 from amplint_verify.recording.observation import from_json
 from amplint_verify.runs.mirrors import Mirror, guard
+from amplint_verify.runs.module_inputs import call_of
 
 if TYPE_CHECKING:
     import torch
@@ -47,6 +48,7 @@ class StartKind(Enum):
     ENTRY = "entry"
     SCRIPT = "script"
     PYTEST = "pytest"
+    MODULE = "module"
 
 
 @dataclass(frozen=True)
@@ -55,16 +57,18 @@ class UserProgram:
 
     Args:
         kind: how it is started.
-        name: "package.module:function", the path of a script below the root, "" for pytest.
+        name: "package.module:function", the path of a script below the root, "" for pytest; of a
+            module, with the arguments that build it.
         inputs: "package.module:function", whose result the entry is called with: a tuple of
             arguments, a dict of keyword arguments, or one argument.
         given: further keyword arguments of the entry.
-        arguments: of the script or of pytest.
+        arguments: of the script or of pytest; the inputs of a module.
         roots: directories, relative to the root, from which modules are imported that are nowhere
             else: last, since a file in them may have the name of a library.
         steps: after how many steps of optimizers the program is ended, which counts as its end;
             None for never.
         dtype: what autocast casts to where the program does not say; "" for torch's default.
+        under: the mode that a module is called under, a name in `MODES`; "" for none.
     """
 
     kind: StartKind
@@ -75,6 +79,7 @@ class UserProgram:
     roots: tuple[str, ...] = ()
     steps: int | None = None
     dtype: str = ""
+    under: str = ""
 
     def __str__(self) -> str:
         """The program as a command, to show the user before it runs."""
@@ -83,6 +88,9 @@ class UserProgram:
             return f"{self.name}({'*' + self.inputs + '()' if self.inputs else ''})"
         if self.kind is StartKind.SCRIPT:
             return f"python {self.name} {arguments}".rstrip()
+        if self.kind is StartKind.MODULE:
+            on = f" on {', '.join(self.arguments)}" if self.arguments else ""
+            return f"{self.name}{on}{f' under {self.under}' if self.under else ''}"
         return f"pytest {arguments}".rstrip()
 
 
@@ -135,6 +143,10 @@ def start(program: UserProgram, device: str) -> object:
         with mock.patch.object(sys, "argv", [path, *program.arguments]):
             runpy.run_path(path, run_name="__main__")
         return None
+    if program.kind is StartKind.MODULE:
+        from amplint_verify.runs import lone_module
+
+        return lone_module.train(lambda: built(program), program.arguments, program.under, device)
     function = resolve(program.name)
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
@@ -148,6 +160,20 @@ def start(program: UserProgram, device: str) -> object:
     kwargs |= device_for(function, args, kwargs, device)
     check_call(program, function, args, kwargs)
     return function(*args, **kwargs)
+
+
+def built(program: UserProgram) -> torch.nn.Module:
+    """The module that a program names. Raises UnstartedError, and whatever its class raises."""
+    import torch
+
+    name, args, kwargs = call_of(program.name)
+    factory = resolve(name)
+    check_call(program, factory, tuple(args), kwargs)
+    module = factory(*args, **kwargs)
+    if not isinstance(module, torch.nn.Module):
+        kind = type(module).__name__
+        raise UnstartedError(f"{program.name!r} is no module of torch: it returns {kind}")
+    return module
 
 
 def resolve(name: str) -> Callable[..., Any]:
@@ -187,7 +213,8 @@ def check_call(
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
-        hint = "" if program.inputs else "; --inputs can say what to call it with"
+        lacks_inputs = program.kind is StartKind.ENTRY and not program.inputs
+        hint = "; --inputs can say what to call it with" if lacks_inputs else ""
         raise UnstartedError(f"{program} cannot be called: {error}{hint}") from error
 
 
