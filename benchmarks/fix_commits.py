@@ -1,6 +1,6 @@
 """Whether amplint sees the mistakes that people have repaired.
 
-    python -m benchmarks.fix_commits SET [--mirrors DIR] [--only PART]... [--audited] [--out FILE]
+    python -m benchmarks.fix_commits SET [--mirrors DIR] [--only PART]... [--under MODE] [--out FILE]
 
 SET is a set of labelled commits (tests/accuracy/commits, whose README says what the labels mean).
 The parent of a commit holds the mistake, the commit itself does not. Of both, the Python files are
@@ -28,6 +28,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from amplint.ir.module_names import ProjectModules
+from amplint.project.modes import MODES
 from amplint.rule import registry
 from benchmarks.packages import amplint, default_cache
 
@@ -54,6 +55,7 @@ FAMILIES = {
     "memory": ("1", "9"),
     "migration": ("7",),
 }
+LABELLED = "labelled"
 AMP = ("dtype", "region", "scaler", "half-range")
 
 
@@ -76,7 +78,11 @@ class Label:
 
 @dataclass(frozen=True)
 class Case:
-    """A commit with its labels; it is found where any of them is."""
+    """A commit with its labels; it is found where any of them is.
+
+    Args:
+        mode: under which its users meet the mistake, a name in `MODES`; "" where the label has none.
+    """
 
     id: str
     repo: str
@@ -85,6 +91,7 @@ class Case:
     files: tuple[str, ...]
     kind: str
     labels: tuple[Label, ...]
+    mode: str = ""
 
     @property
     def is_sure(self) -> bool:
@@ -164,6 +171,7 @@ def read(entry: dict[str, Any]) -> Case:
         files,
         entry["kind"],
         labels,
+        next(iter(entry.get("mode", ())), ""),
     )
 
 
@@ -334,13 +342,13 @@ def main() -> None:
     parser.add_argument("set", choices=sorted(path.stem for path in SETS.glob("*.jsonl")))
     parser.add_argument("--mirrors", type=Path, default=default_cache() / "mirrors")
     parser.add_argument("--only", action="append", default=[], metavar="PART")
-    parser.add_argument("--audited", action="store_true", help="with assume-autocast = true")
+    parser.add_argument("--under", choices=[*MODES, LABELLED], help="labelled: as each case says")
     parser.add_argument("--out", type=Path, help="write the verdicts there")
     options = parser.parse_args()
-    words = ["--assume-autocast", "true"] if options.audited else []
     verdicts = []
     for case in load(options.set, options.only):
-        verdicts.append(run(case, options.mirrors, words))
+        mode = case.mode if options.under == LABELLED else options.under
+        verdicts.append(run(case, options.mirrors, ["--under", mode] if mode else []))
         print(verdicts[-1], flush=True)
     print("\n".join(summary(verdicts)))
     if options.out:
