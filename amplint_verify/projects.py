@@ -142,8 +142,10 @@ def options(
     if sum(each is not None for each in (entry, script, pytest, module)) != 1:
         kinds = "--entry, --script and --pytest; `observe` has --module, too"
         raise click.UsageError(f"say what to run, with one of {kinds}")
-    if module is None and (tensors or under):
-        raise click.UsageError("--input and --under need --module")
+    if module is None and tensors:
+        raise click.UsageError("--input needs --module")
+    if under is not None and module is None and pytest is None:
+        raise click.UsageError("--under needs --pytest or --module: these show who calls what")
     if inputs is not None and entry is None:
         raise click.UsageError("--inputs needs --entry")
     if steps is not None and pytest is not None:

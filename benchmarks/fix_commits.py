@@ -1,6 +1,6 @@
 """Whether amplint sees the mistakes that people have repaired.
 
-    python -m benchmarks.fix_commits SET [--mirrors DIR] [--only PART]... [--under MODE] [--out FILE]
+    python -m benchmarks.fix_commits SET [--mirrors DIR] [--only PART]... [--under MODE] [--out F]
 
 SET is a set of labelled commits (tests/accuracy/commits, whose README says what the labels mean).
 The parent of a commit holds the mistake, the commit itself does not. Of both, the Python files are
@@ -81,7 +81,7 @@ class Case:
     """A commit with its labels; it is found where any of them is.
 
     Args:
-        mode: under which its users meet the mistake, a name in `MODES`; "" where the label has none.
+        mode: under which its users meet the mistake, a name in `MODES`; "" where no label says.
     """
 
     id: str

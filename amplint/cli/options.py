@@ -327,7 +327,7 @@ def settings_options(command: Command) -> Command:
         click.option(
             "--under",
             type=click.Choice([*MODES]),
-            help="Assume that users run the public functions and modules so: what would fail?",
+            help="The precision in which callers run the public functions and modules.",
         ),
         click.option(
             "--config",

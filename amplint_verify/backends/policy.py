@@ -223,3 +223,26 @@ def as_on_cuda(recorder: Recorder) -> Iterator[None]:
         for mode in modes:
             stack.enter_context(mode)
         yield
+
+
+@contextmanager
+def region(dtype: torch.dtype) -> Iterator[None]:
+    """A region of autocast on this machine's devices, the CPU under CUDA's policy. Without a GPU,
+    the CPU's region answers for that of "cuda", too."""
+    install()
+    before, clear = torch.get_autocast_dtype("cpu"), torch.clear_autocast_cache
+
+    def clear_both() -> None:
+        clear()
+        _casts.clear()
+
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(mock.patch.object(torch, "clear_autocast_cache", clear_both))
+            has_gpu = torch.cuda.is_available()
+            gpu: Any = torch.autocast("cuda", dtype) if has_gpu else standin.amp_on("cpu", dtype)
+            stack.enter_context(gpu)
+            stack.enter_context(torch.autocast("cpu", dtype))
+            yield
+    finally:
+        torch.set_autocast_dtype("cpu", before)

@@ -25,10 +25,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="The same, and exit with 1 if there are any mistakes.",
     )
+    group.addoption(
+        "--amplint-under",
+        metavar="MODE",
+        help="The same, and run each test again as callers do that train in half: what the project "
+        "is called for runs in a region (autocast-float16, autocast-bfloat16), or with the model "
+        "and its inputs cast (float16, bfloat16).",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--amplint-observe") or config.getoption("--amplint-observe-fail"):
+    options = ("--amplint-observe", "--amplint-observe-fail", "--amplint-under")
+    if any(map(config.getoption, options)):
         from amplint_verify.observing import suite  # noqa: PLC0415  (nobody pays who has not asked for it)
 
         suite.register(config)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -17,17 +19,19 @@ from amplint.util.wording import counted
 from amplint_verify.compare.lab import TARGET, NotStartedError
 from amplint_verify.observing import saving
 from amplint_verify.observing.findings import findings_of, first_line, is_refusal
+from amplint_verify.observing.second_run import TestRecord, findings_under, lines
 from amplint_verify.observing.selection import selected
 from amplint_verify.observing.unreached import asked_of, unreached
 from amplint_verify.projects import Options
 from amplint_verify.recording.observation import Observation, RunOutcome, to_json
 from amplint_verify.runs import launcher
-from amplint_verify.runs.drivers import UnstartedError
+from amplint_verify.runs.drivers import StartKind, UnstartedError
 from amplint_verify.runs.mirrors import mirror
 from amplint_verify.runs.run import Runner, running
 from amplint_verify.runs.spec import Spec
 
 LAST = 8  # lines of what a program printed that are shown
+AGAIN = "amplint_verify.observing.suite_child:run"
 FIRST = ("cuda", "sim", "policy", "cpu")  # the back end that shows most comes first
 
 
@@ -75,6 +79,8 @@ def observed(
     Raises OSError if the project cannot be copied, NotStartedError if there is no such program.
     """
     static = engine.run(request)
+    if options.program.under and options.program.kind is StartKind.PYTEST:
+        return observed_under(request, options, static)
     rules, texts = request.rules, static.all_texts
     questions = asked_of(static.findings, texts, request.selection.reported)
     answers = ExtraAnswers(questions.rows, has_page, saves)
@@ -104,6 +110,55 @@ def observed(
     return ObservedRun(outcome, main, saving.observed(telling, str(options.program), texts))
 
 
+def observed_under(request: Request, options: Options, static: Outcome) -> ObservedRun:
+    """Run the tests, and run them again under a mode: with the CPU's kernels, or on a GPU."""
+    mode = options.program.under
+    questions = asked_of(static.findings, static.all_texts, request.selection.reported)
+    with running() as runner, copied(request) as place:
+        spec = Spec(
+            root=place,
+            target=AGAIN,
+            backend="cpu",
+            args=(to_json(options.program), str(request.selection.root), mode),
+            seconds=options.seconds,
+            memory=options.memory,
+            asked=questions.rows,
+            record=False,
+        )
+        run = runner.once(spec)
+    if run.error == UnstartedError.__name__:
+        raise NotStartedError(run.text)
+    record = TestRecord(mode)
+    for leaf in run.result:
+        record.extend(ast.literal_eval(leaf.text))
+    rules, texts = request.rules, static.all_texts
+    issues = chain.from_iterable(findings_of(each, rules, texts) for each in record.observations)
+    under = findings_under(mode, record.second_runs, rules, texts)
+    findings = selected(chain(issues, under), request, static)
+    outcome = replace(
+        static,
+        findings=findings,
+        problems=(*static.problems, *problems(run, False, texts)),
+        notices=(
+            *static.notices,
+            *lines(mode, record.second_runs, findings),
+            *unreached(questions, [run]),
+        ),
+        key="",
+    )
+    return ObservedRun(outcome, run)
+
+
+@contextmanager
+def copied(request: Request) -> Iterator[str]:
+    """A copy of the project."""
+    project = request.selection
+    with tempfile.TemporaryDirectory(prefix="amplint-") as directory:
+        place = Path(directory) / "tree"
+        mirror(project.root, place, project.files)
+        yield str(place)
+
+
 def run_on(
     backend: str, runner: Runner, request: Request, options: Options, answers: ExtraAnswers
 ) -> Observation:
@@ -129,15 +184,12 @@ def run_with(
     answers: ExtraAnswers,
 ) -> Observation:
     """One run in a copy of the project, with what a value is taken for that nobody knows."""
-    project = request.selection
-    with tempfile.TemporaryDirectory(prefix="amplint-") as directory:
-        place = Path(directory) / "tree"
-        mirror(project.root, place, project.files)
+    with copied(request) as place:
         spec = Spec(
-            root=str(place),
+            root=place,
             target=TARGET,
             backend=backend,
-            args=(to_json(options.program), str(project.root), "{device}"),
+            args=(to_json(options.program), str(request.selection.root), "{device}"),
             seconds=options.seconds,
             memory=options.memory,
             guess=guess,

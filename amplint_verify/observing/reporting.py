@@ -21,6 +21,7 @@ from amplint.util.text import Text
 from amplint.util.wording import counted
 from amplint_verify.observing.claims import CLAIMS, FLAGGED
 from amplint_verify.observing.findings import findings_of, is_known_refusal, raised_at, speaks
+from amplint_verify.observing.second_run import SecondRun, findings_under, lines
 from amplint_verify.observing.selection import selected
 from amplint_verify.recording.observation import Observation
 from amplint_verify.recording.sightings import UserExpression
@@ -34,11 +35,15 @@ class WatchedCode:
         root: the directory that paths are relative to.
         observations: one for each part that was watched by itself.
         cells: the texts of cells of a notebook, by the paths that these have in observations.
+        mode: under which tests ran again; "" if none did.
+        second_runs: of these.
     """
 
     root: Path
     observations: Sequence[Observation]
     cells: Mapping[str, str]
+    mode: str = ""
+    second_runs: Sequence[SecondRun] = ()
 
     @property
     def steps(self) -> int:
@@ -47,14 +52,16 @@ class WatchedCode:
 
 def reported(watched: WatchedCode) -> tuple[Outcome, str]:
     """The findings, and the text that shows them. Raises Failure."""
-    paths = set(chain.from_iterable(map(paths_of, watched.observations)))
+    again = [each.observation for each in watched.second_runs]
+    paths = set(chain.from_iterable(map(paths_of, (*watched.observations, *again))))
     if not paths:
         return Outcome(watched.root, (), (), (), (), {}), ""
     request = request_for(watched, paths)
     static = engine.run(request)
     runs = (fitting(each, static.all_texts) for each in watched.observations)
     issues = chain.from_iterable(findings_of(run, request.rules, static.all_texts) for run in runs)
-    findings = selected(issues, request, static)
+    under = findings_under(watched.mode, watched.second_runs, request.rules, static.all_texts)
+    findings = selected(chain(issues, under), request, static)
     outcome = replace(static, findings=findings, problems=(), notices=(), key="")
     outcome = baseline.only_new(outcome, baseline.of_run(request))
     directory = watched.root if watched.cells else Path.cwd()
@@ -119,3 +126,5 @@ def notices(watched: WatchedCode, what: str, outcome: Outcome) -> Iterator[str]:
         yield "mistakes that count only in every step need at least two steps to be seen"
     if devices == ["cpu"]:
         yield "on the CPU nothing waits for a device: `amplint observe --backend sim` shows waits"
+    if watched.mode:
+        yield from lines(watched.mode, watched.second_runs, outcome.findings)

@@ -5,21 +5,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from amplint.project.modes import MODES
 from amplint.util.errors import Failure, describe
 from amplint.util.wording import counted
 from amplint_verify.observing.block import check_torch
-from amplint_verify.recording.observation import Observation
+from amplint_verify.observing.second_run import TestRecord
 
 if TYPE_CHECKING:
+    from amplint_verify.observing.again import TestsAgain
     from amplint_verify.observing.live import LiveWatcher
 
 NAME = "amplint"  # of what workers send, and of the section in the report
@@ -32,41 +33,36 @@ def register(config: pytest.Config) -> None:
         check_torch("--amplint-observe")
     except ImportError as error:
         raise pytest.UsageError(str(error)) from error
+    if config.getoption("--amplint-under") not in (None, *MODES):
+        raise pytest.UsageError(f"--amplint-under takes one of {', '.join(MODES)}")
     record = SuiteRecord(config)
     config.pluginmanager.register(record, "amplint-found")
     config.pluginmanager.register(SuiteWatcher(record), "amplint-watching")
 
 
-class SuiteRecord:
-    """The record of what the tests have shown, and the report of it.
+class SuiteRecord(TestRecord):
+    """The record of a run of pytest, and the report of it.
 
     Args:
         config: of the run.
     """
 
     def __init__(self, config: pytest.Config) -> None:
-        self.observations: list[Observation] = []
+        super().__init__(config.getoption("--amplint-under") or "")
         self.lost = 0  # workers that have sent nothing
         self.text = ""
         self.notices: list[str] = []
         self._config = config
 
-    def add(self, observation: Observation) -> None:
-        """Keep what one test has shown, without what no report needs."""
-        self.observations.append(
-            replace(observation, waits={}, counters={}, to_device=0, to_host=0)
-        )
-
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:  # noqa: ARG002  (of xdist)
         sent = getattr(node, "workeroutput", {}).get(NAME)
         self.lost += sent is None
-        self.observations += map(Observation.from_json, json.loads(sent or "[]"))
+        self.extend(sent or "[[], []]")
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(self._config, "workeroutput"):  # a worker of xdist
-            sent = [each.to_json() for each in self.observations]
-            self._config.workeroutput[NAME] = json.dumps(sent)
+            self._config.workeroutput[NAME] = self.to_json()
             return
         has_findings = bool(self.observations or self.lost) and self._report()
         if has_findings and self._config.getoption("--amplint-observe-fail"):
@@ -75,9 +71,10 @@ class SuiteRecord:
     def _report(self) -> bool:
         """Make the report, and say whether it has findings."""
         from amplint_verify.observing.reporting import WatchedCode, notices, reported
+        from amplint_verify.observing.second_run import errors_of
 
         root = Path(os.path.realpath(self._config.rootpath))
-        watched = WatchedCode(root, self.observations, {})
+        watched = WatchedCode(root, self.observations, {}, self.mode, self.second_runs)
         try:
             outcome, self.text = reported(watched)
         except Failure as failure:
@@ -91,7 +88,7 @@ class SuiteRecord:
         if self.lost:
             workers = counted(self.lost, "worker")
             self.notices.append(f"{workers} ended early, so what was seen there is lost")
-        return bool(outcome.findings)
+        return bool(outcome.findings or errors_of(self.second_runs, outcome.findings))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         import click
@@ -115,9 +112,10 @@ class SuiteWatcher:
         record: hears what they show.
     """
 
-    def __init__(self, record: SuiteRecord) -> None:
+    def __init__(self, record: TestRecord) -> None:
         self._record = record
         self._watcher: LiveWatcher | None = None
+        self._again: TestsAgain | None = None
         self._error: BaseException | None = None
 
     @pytest.hookimpl(hookwrapper=True)
@@ -129,21 +127,38 @@ class SuiteWatcher:
         from amplint_verify.observing.live import NestedError, live
 
         try:
-            with live(session.config.rootpath) as self._watcher:
-                yield
+            with live(session.config.rootpath) as self._watcher, ExitStack() as stack:
+                if self._record.mode:
+                    from amplint_verify.observing.again import TestsAgain
+
+                    self._again = TestsAgain(session, self._watcher, self._record.mode)
+                    stack.enter_context(self._again.leaving())
+                outcome: Any = yield
+                if self._again is not None and outcome.excinfo is None:
+                    self._record.second_runs += self._again.run()
         except NestedError:  # pytest in a program that is watched
             yield
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(self) -> Iterator[None]:
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         watcher = self._watcher
         if watcher is None:
             yield
             return
+        if self._again is not None:
+            self._again.before_first()
         watcher.clear()
         self._error = None
         yield
-        self._record.add(watcher.observation(self._error))
+        observation = watcher.observation(self._error)
+        self._record.add(observation)
+        if self._again is not None and self._error is None:
+            self._again.after_first(item, observation)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
+        if self._again is not None:
+            self._again.note_generators()
 
     def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> None:
         if call.excinfo is not None:

@@ -68,7 +68,8 @@ class UserProgram:
         steps: after how many steps of optimizers the program is ended, which counts as its end;
             None for never.
         dtype: what autocast casts to where the program does not say; "" for torch's default.
-        under: the mode that a module is called under, a name in `MODES`; "" for none.
+        under: the mode that a module is called under, or that the tests run again under, a name in
+            `MODES`; "" for none.
     """
 
     kind: StartKind
@@ -114,11 +115,7 @@ def run(program: Mapping[str, Any], of: str, device: str) -> Returned:
     """
     from amplint_verify.recording.snapshot import Returned
 
-    user_program = from_json(UserProgram, program)
-    guard(Mirror(Path.cwd(), Path(of)))
-    for directory in reversed(import_roots(Path.cwd(), user_program)):
-        sys.path.insert(0, str(directory))
-    sys.path.extend(str(Path.cwd() / directory) for directory in user_program.roots)
+    user_program = in_mirror(program, of)
     with ExitStack() as stack:
         stack.enter_context(autocast_dtype(user_program.dtype))
         landmarks = stack.enter_context(landmarks_of(user_program.steps))
@@ -127,6 +124,16 @@ def run(program: Mapping[str, Any], of: str, device: str) -> Returned:
             return Returned(suite.run(user_program), suite.state)
         result = until_enough(lambda: start(user_program, device))
     return Returned(result, landmarks.all())
+
+
+def in_mirror(program: Mapping[str, Any], of: str) -> UserProgram:
+    """The program, which can import what it needs from then on; arguments as those of `run`."""
+    user_program = from_json(UserProgram, program)
+    guard(Mirror(Path.cwd(), Path(of)))
+    for directory in reversed(import_roots(Path.cwd(), user_program)):
+        sys.path.insert(0, str(directory))
+    sys.path.extend(str(Path.cwd() / directory) for directory in user_program.roots)
+    return user_program
 
 
 def import_roots(root: Path, program: UserProgram) -> list[Path]:
@@ -420,11 +427,13 @@ class Suite:
 
     Args:
         landmarks: noted by the code that opened them.
+        others: further plugins.
     """
 
-    def __init__(self, landmarks: Landmarks) -> None:
+    def __init__(self, landmarks: Landmarks, *others: object) -> None:
         from amplint_verify.recording.snapshot import NamedValues
 
+        self.others = others
         self.landmarks = landmarks
         self.outcomes: dict[str, str] = {}
         self.uncollected: list[str] = []
@@ -448,7 +457,7 @@ class Suite:
         one = ["-n0"] if importlib.util.find_spec("xdist") else []
         arguments = [*quiet, *one, f"--rootdir={root}", *program.arguments]
         with tempfile.TemporaryFile("w+") as errors, redirect_stderr(errors):
-            status = pytest.main(arguments, plugins=[self])
+            status = pytest.main(arguments, plugins=[self, *self.others])
             errors.seek(0)
             message = " ".join(errors.read().split()).removeprefix("ERROR: ")
         if status == pytest.ExitCode.USAGE_ERROR:
