@@ -110,6 +110,9 @@ GIVEN_ACTIVATIONS = (CALLED_FROM_OUTSIDE - TRAINING_STEPS) | {"message"}
 """Those of them that are given what other modules have computed, and not a batch as it was loaded;
 `message` is what PyTorch Geometric has each layer of a graph network compute."""
 
+METRIC_METHODS = frozenset({"update", "compute"})
+"""The methods of a metric, which its user calls in a step of training or validation."""
+
 TRAINING_WORDS = frozenset({"train", "training"})
 """Modes, phases and splits that train, as they are written."""
 

@@ -90,15 +90,16 @@ class CountedPositions(NodeFact[Counted]):
         return Counted(self._here(at), None) if is_integer else None
 
     def _returned(self, call: At, ask: Ask) -> Counted | None:
-        """The positions that the one function that a call runs returns, a lambda among them."""
-        callees = self.inference.calls.edges.get(call, ())
-        if len(callees) != 1:
-            return None
-        (callee,) = callees
-        state = self.inference.states.get(callee)
-        results = state.graph.given_back if state is not None else ()
-        counted = [ask((callee, each)) for each in results]
-        return counted[0] if len(counted) == 1 else None
+        """The positions that a function that a call runs returns, a lambda among them."""
+        callees = sorted(self.inference.calls.edges.get(call, ()))
+        states = {each: self.inference.states.get(each) for each in callees[:MOST_CALLS]}
+        results = {
+            (callee, *state.graph.given_back)
+            for callee, state in states.items()
+            if state is not None and len(state.graph.given_back) == 1
+        }
+        counted = [each for at in sorted(results) if (each := ask(at)) is not None]
+        return max(counted, key=how_far, default=None)
 
     def _here(self, at: At) -> Evidence:
         return self.why(*at, "counted here", Shows.OPERATION)
@@ -114,7 +115,11 @@ class CountedPositions(NodeFact[Counted]):
         counted = [each for each in handed if each is not None]
         if len(counted) < len(handed) or not counted:
             return None
-        return max(counted, key=lambda each: math.inf if each.last is None else each.last)
+        return max(counted, key=how_far)
+
+
+def how_far(counted: Counted) -> float:
+    return math.inf if counted.last is None else counted.last
 
 
 def is_count(state: State, node: Node) -> bool:

@@ -122,10 +122,11 @@ def is_outer_product(at: View) -> bool:
     equation = constant(argument.value) if argument is not None else None
     if not isinstance(equation, str):
         return False
-    operands, _, result = equation.replace(" ", "").partition("->")
+    operands, _, result = equation.replace(" ", "").replace("...", "").partition("->")
     first, _, second = operands.partition(",")
     letters = first + second
-    return letters.isalpha() and bool(first and second) and sorted(letters) == sorted(set(result))
+    is_plain = letters.isalpha() and bool(second) and bool(first or "..." in equation)
+    return is_plain and sorted(letters) == sorted(set(result))
 
 
 def is_count(at: View) -> bool:

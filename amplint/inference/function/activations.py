@@ -28,6 +28,7 @@ EXACT = frozenset({"Eq", "NotEq", "In", "NotIn"})
 # What takes a mask, or classes -> the position of that; of a method, behind what it is called on.
 MASKS = {"masked_fill": 0, "masked_fill_": 0, "masked_select": 0, "masked_scatter": 0, "where": 0}
 CLASSES = {"cross_entropy": 1, "nll_loss": 1, "one_hot": 0, "ctc_loss": 1, "embedding": 0}
+LIMITS = frozenset({"clamp", "clamp_max", "clamp_min", "clip"})  # by numbers, mostly
 Takes = Callable[[str, int | str], bool]
 FUNCTIONS = ("torch.", "F.", "th.", "nn.functional.")
 
@@ -92,7 +93,7 @@ def viewed(graph: Graph, number: int, tensors: Collection[int]) -> tuple[int, ..
         method, receiver = method_called(graph, node)
         result = RESULTS.get(f"Tensor.{method}")
         keeps = result is not None and (result.kind == "same" or result.dtype == "same")
-        return (receiver,) if keeps else ()
+        return (receiver,) if keeps or method in LIMITS else ()
     first = graph.nodes[node.operands[0]] if node.operands else node
     is_part = (node.op == ops.UNPACK and first.op == ops.CALL) or (
         node.op == ops.SUBSCRIPT

@@ -29,6 +29,7 @@ from amplint.knowledge.vocabulary import (
     COMPUTES_LOSS,
     EVALUATION_PATH,
     GIVEN_ACTIVATIONS,
+    METRIC_METHODS,
     NO_LOSS,
     OPENS_FLOAT16,
     SHOWING_PATH,
@@ -161,7 +162,7 @@ class Presumption:
         if function.cls is None:
             return is_loss(function)
         return function.name in CALLED_FROM_OUTSIDE or (
-            self.is_audited and function.name in GIVEN_ACTIVATIONS
+            self.is_audited and function.name in GIVEN_ACTIVATIONS | METRIC_METHODS
         )
 
     def is_offered(self, function: FunctionFacts) -> bool:
