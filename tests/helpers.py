@@ -134,7 +134,7 @@ def request(
 def presumes(wished: bool | None) -> Assumption | bool:
     """What `assume-autocast` presumes of callers; None is "auto"."""
     settings = Settings(Path(), assume_autocast=AUTO if wished is None else wished)
-    return settings.presumes(half_inputs=True)
+    return settings.presumes(is_second=False)
 
 
 def lint(

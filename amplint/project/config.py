@@ -141,14 +141,16 @@ class Settings:
             return MODES[self.under]
         return Mode("", is_region=True) if self.assume_autocast is True else None
 
-    def presumes(self, half_inputs: bool) -> Assumption | bool:
+    def presumes(self, is_second: bool) -> Assumption | bool:
         """What is presumed of callers out of sight: see `Files`.
 
         Args:
-            half_inputs: whether an analysis under a mode takes inputs for half.
+            is_second: whether it is the second of the two analyses under a mode.
         """
         mode = self.mode
-        return Assumption(mode, half_inputs) if mode else self.assume_autocast is not False
+        if mode is None or not (mode.is_region or is_second):
+            return self.assume_autocast is not False
+        return Assumption(mode, has_half_inputs=not (mode.is_region and is_second))
 
     @property
     def texts_of_models(self) -> tuple[str, ...]:

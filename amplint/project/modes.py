@@ -33,9 +33,11 @@ MODES = {
 class Assumption(NamedTuple):
     """The assumption of one analysis about callers out of sight.
 
-    An analysis under a mode is made twice, since a library meets both: the first layer of a model
-    is handed float32, and what comes out of a layer is half. Each combination of the dtypes of
-    several inputs was tempting, and nobody has asked for the errors that only these show.
+    Under a mode there are two analyses. In a region, inputs are half in the first one and float32
+    in the second, since a library meets both: the first layer of a model is handed float32, and
+    what comes out of a layer is half. (Each combination of the dtypes of several inputs was
+    tempting, and nobody has asked for the errors that only these show.) Where the module is cast,
+    the first one assumes nothing, so that what the second one adds rests on the cast.
 
     Args:
         mode: what they ask for.

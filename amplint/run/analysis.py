@@ -81,7 +81,7 @@ class Task:
         linker: knows the values of the files when they were linked last; None to keep none.
         progress: informed how far the analysis is.
         limits: whether it matters which functions have reached a limit on paths.
-        half_inputs: whether inputs are half, where the settings assume that code runs in half.
+        is_second: whether it is the second of the two analyses under a mode: see `Assumption`.
     """
 
     texts: Mapping[str, Text]
@@ -95,7 +95,7 @@ class Task:
     linker: Linking | None = None
     progress: Progress = SILENT
     limits: bool = True
-    half_inputs: bool = True
+    is_second: bool = False
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def index_part(part: Sequence[str], task: Task, processes: int = 1) -> IndexedPa
         own,
         {path: text for path, text in others.items() if path not in unread},
         indexer.another,
-        task.project.settings.presumes(task.half_inputs),
+        task.project.settings.presumes(task.is_second),
         task.project.settings.texts_of_models,
         task.stated,
         task.observed,

@@ -17,7 +17,7 @@ from amplint.project.reading import Reading, Texts, read
 from amplint.run import cache as caching
 from amplint.run import observation_findings
 from amplint.run.cache import Cache
-from amplint.run.joining import if_float32, joined
+from amplint.run.joining import assumed, joined
 from amplint.run.request import AnalysisResult, Outcome, Request
 from amplint.util.errors import how_to_report
 from amplint.util.paths import seen_from
@@ -41,15 +41,15 @@ def run(request: Request) -> Outcome:
 
 
 def result_of_mode(request: Request, reading: Reading) -> tuple[AnalysisResult, str]:
-    """The result of `result_of`; where the settings assume a region, of two analyses, with inputs
-    of either dtype."""
+    """The result of `result_of`; where the settings assume a mode, of two analyses: see
+    `Assumption`."""
     result, key = result_of(request, reading)
-    modes = {project.settings.mode for project in request.projects.values()}
-    if not any(mode is not None and mode.is_region for mode in modes):
+    if all(project.settings.mode is None for project in request.projects.values()):
         return result, key
-    linker = request.linker and request.linker.beside("float32")
-    other, key_of_other = result_of(replace(request, half_inputs=False, linker=linker), reading)
-    return joined(result, other, if_float32), caching.key_of(key, key_of_other)
+    linker = request.linker and request.linker.beside("second")
+    other, key_of_other = result_of(replace(request, is_second=True, linker=linker), reading)
+    mark = partial(assumed, request=request)
+    return joined(result, other, mark), caching.key_of(key, key_of_other)
 
 
 def result_of(request: Request, reading: Reading) -> tuple[AnalysisResult, str]:
@@ -142,7 +142,7 @@ def key_of(request: Request, reading: Reading) -> str:
         sorted(selection.reported.intersection(reading.paths)),
         [selection.whole, len(selection.files) == len(reading.paths)],
         observations.digest_of(request.observed),
-        request.half_inputs,
+        request.is_second,
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from amplint.findings.finding import Finding, by_place
 from amplint.project.modes import IS_FLOAT32, RUNS_SO
 from amplint.rule.of_engine import UNUSED
-from amplint.run.request import AnalysisResult
+from amplint.run.request import AnalysisResult, Request
 from amplint.util.positions import Position
 
 IF_FLOAT32 = f"if this runs under autocast, and what it is handed {IS_FLOAT32}"
@@ -53,11 +53,14 @@ def is_about_comments(finding: Finding) -> bool:
     return finding.code == UNUSED.code
 
 
-def if_float32(finding: Finding) -> Finding:
-    """A finding of the analysis with float32 inputs: it says that it rests on these."""
-    if IS_FLOAT32 in finding.message:
+def assumed(finding: Finding, request: Request) -> Finding:
+    """A finding of the second analysis under a mode: it says what that assumes."""
+    mode = request.project_of(finding.path).settings.mode
+    is_told = IS_FLOAT32 in finding.message if mode and mode.is_region else finding.presumed
+    if mode is None or is_told:
         return finding
-    message = f"{IF_FLOAT32}: {finding.message.removeprefix(f'{RUNS_SO}: ')}"
+    condition = IF_FLOAT32 if mode.is_region else f"if the module is cast to {mode.dtype}"
+    message = f"{condition}: {finding.message.removeprefix(f'{RUNS_SO}: ')}"
     return replace(without_safe_fix(finding), message=message, presumed=True)
 
 

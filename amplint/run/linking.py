@@ -124,8 +124,8 @@ def variant_of(files: Files) -> tuple[str, ...]:
     """The analyses of a project that are kept beside each other: with observations and without,
     and with inputs of either dtype."""
     assumption = files.presumes if isinstance(files.presumes, Assumption) else None
-    is_second = assumption is not None and not assumption.has_half_inputs
-    return (*["observed"][: bool(files.observed)], *["float32"][:is_second])
+    is_second = assumption and assumption.mode.is_region != assumption.has_half_inputs
+    return (*["observed"][: bool(files.observed)], *["second"][: bool(is_second)])
 
 
 def key_of_project(directory: str, variant: Sequence[str] = ()) -> str:

@@ -41,7 +41,7 @@ class Request:
         progress: informed how far the run is.
         jobs: how many processes may work on it; None for as many as there are processors.
         observed: what runs of the program have shown of functions, by id.
-        half_inputs: whether inputs are half, where the settings assume that code runs in half.
+        is_second: whether it is the second of the two analyses under a mode: see `Assumption`.
         lasting: whether the texts of `overlays` are going to be on the disk, so that what is found
             in them is kept, too.
     """
@@ -57,7 +57,7 @@ class Request:
     jobs: int | None = field(default=None, compare=False)
     lasting: bool = field(default=False, compare=False)
     observed: Mapping[str, ObservedFunction] = field(default_factory=dict, repr=False)
-    half_inputs: bool = True
+    is_second: bool = False
 
     @cached_property
     def projects(self) -> Mapping[str, Project]:

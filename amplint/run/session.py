@@ -69,7 +69,7 @@ def tasks_of(
             store=store,
             progress=request.progress,
             limits=request.lasting or request.linker is None,
-            half_inputs=request.half_inputs,
+            is_second=request.is_second,
         )
         for project in request.projects.values()
         for own in [{path: texts[path] for path in project.files if path in texts}]
@@ -305,7 +305,7 @@ class KeptParts:
         rules = [
             codes,
             caching.outside_rules(),
-            settings.presumes(self.task.half_inputs),
+            settings.presumes(self.task.is_second),
             settings.texts_of_models,
         ]
         digest = observations.digest_of(self.task.observed)

@@ -28,6 +28,7 @@ from amplint.values.atoms import (
     Module,
     Object,
     Sequence,
+    Shows,
     Super,
     Symbol,
     Tensor,
@@ -178,7 +179,7 @@ class AttributeReads(FramePart):
                 for cls in related:
                     if infer.uses.marks_of_class(cls).get(name):
                         return self.frame.mark_value(infer.uses.marks_of_class(cls)[name]) or value
-            return value
+            return self.cast_with_module(value, node)
         if name == "param_groups" and infer.hierarchy.is_optimizer(instance.cls):
             return transfer.PARAM_GROUPS
         if name == "state" and infer.hierarchy.is_optimizer(instance.cls):
@@ -199,6 +200,22 @@ class AttributeReads(FramePart):
         # What torch's own layer stores, its subclasses have.
         layers = [Object("module", base) for base in sorted(bases) if base in MODULES]
         return transfer.object_attribute(layers[0], name) if len(layers) == 1 else UNKNOWN
+
+    def cast_with_module(self, value: Value, node: Node) -> Value:
+        """The value of a field; of a parameter, or a layer, in the dtype that callers have cast the
+        module to, where the settings assume that."""
+        dtype = self.inference.unseen.presumption.dtype_of_modules
+        if dtype is None:
+            return value
+        evidence = self.frame.evidence(node, f"the module is {dtype} here", Shows.ACTIVATION)
+
+        def cast(atom: Atom) -> Value:
+            if isinstance(atom, Object) and atom.kind == "module":
+                return one(replace(atom, dtype=atom.dtype or dtype))
+            is_parameter = isinstance(atom, Tensor) and atom.grad
+            return transfer.floats_as(dtype, evidence, one(atom)) if is_parameter else one(atom)
+
+        return join(map(cast, value))
 
     def identified_field(self, instance: Instance, name: str) -> Value:
         """The value of a field in an instance that one call is known to have made, where the

@@ -41,6 +41,7 @@ from amplint.values.atoms import (
     NoGrad,
     Object,
     Sequence,
+    Shows,
     Super,
     Symbol,
     Tensor,
@@ -394,6 +395,11 @@ class Calls(FramePart):
                 one(moved_to(a, device)) if isinstance(a, Tensor | TensorTree) else one(a)
                 for a in value
             )
+            dtype = self.inference.unseen.presumption.dtype_of_modules
+            if dtype is not None:
+                text = f"`{name}` is {dtype} here, as the module is"
+                evidence = self.frame.evidence(node, text, Shows.ACTIVATION)
+                moved = transfer.floats_as(dtype, evidence, moved)
             site = self.frame.here
             self.access.write(Key("field", module.cls, name), site, moved)
 

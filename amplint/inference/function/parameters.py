@@ -177,7 +177,9 @@ class ParameterValues(FramePart):
             atom = Tensor(device=device, rank=1)
         if not isinstance(atom, Tensor) or atom.dtype not in (None, "float32"):
             return value
-        kind = IS_FLOAT32 if dtype == "float32" else IS_HALF
+        region = unseen.presumption.region
+        half = IS_HALF if region is not None else f"is {dtype} here, as the module is"
+        kind = IS_FLOAT32 if dtype == "float32" else half
         evidence = self.frame.evidence(node, f"`{node.data}` {kind}", Shows.ACTIVATION)
         return one(replace(atom, dtype=dtype, dtype_evidence=evidence)) | (value & {NONE})
 

@@ -38,6 +38,7 @@ from amplint.inference.transfer.kinds import OBJECT as OBJECT
 from amplint.inference.transfer.kinds import Site as Site
 from amplint.inference.transfer.modules import output_device as output_device
 from amplint.inference.transfer.promotion import as_float32 as as_float32
+from amplint.inference.transfer.promotion import floats_as as floats_as
 from amplint.inference.transfer.promotion import region_dtype as region_dtype
 from amplint.inference.transfer.promotion import tensors_in as tensors_in
 from amplint.inference.transfer.promotion import without_half as without_half

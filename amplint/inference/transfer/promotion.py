@@ -171,6 +171,16 @@ def as_float32(value: Value) -> Value:
     )
 
 
+def floats_as(dtype: str, evidence: Reason | None, value: Value) -> Value:
+    """The value, with float32 tensors cast as their module is."""
+    return normalise(
+        replace(atom, dtype=dtype, dtype_evidence=evidence)
+        if isinstance(atom, Tensor) and atom.dtype == "float32"
+        else atom
+        for atom in value
+    )
+
+
 def autocast_dtype(
     name: str, operands: list[Tensor], arguments: Arguments, site: Site
 ) -> tuple[str | None, Reason | None] | None:

@@ -74,6 +74,12 @@ class Presumption:
         return Region("cuda", self._dtype, True, inherited=True, presumed=True) if is_any else None
 
     @cached_property
+    def dtype_of_modules(self) -> str | None:
+        """The dtype that callers have cast modules to, where the settings assume it."""
+        is_cast = self.assumption is not None and not self.assumption.mode.is_region
+        return self._dtype if is_cast else None
+
+    @cached_property
     def dtype_of_inputs(self) -> str | None:
         """The dtype of the floating-point numbers that callers out of sight hand in, where the
         settings assume one."""
