@@ -142,7 +142,7 @@ class Settings:
         return Mode("", is_region=True) if self.assume_autocast is True else None
 
     def presumes(self, is_second: bool) -> Assumption | bool:
-        """What is presumed of callers out of sight: see `Files`.
+        """The presumption about callers out of sight: see `Files`.
 
         Args:
             is_second: whether it is the second of the two analyses under a mode.
@@ -521,10 +521,10 @@ def true_false_or_auto(value: object, where: str) -> bool | str:
 
 
 def mode_name(value: object, where: str) -> str:
-    if value not in MODES:
+    if not isinstance(value, str) or value not in MODES:
         modes = ", ".join(MODES)
         raise ConfigError(f"{where} must be one of {modes}, not {shortened(value)}")
-    return str(value)
+    return value
 
 
 def file_name(value: object, where: str) -> str:

@@ -54,7 +54,7 @@ def is_about_comments(finding: Finding) -> bool:
 
 
 def assumed(finding: Finding, request: Request) -> Finding:
-    """A finding of the second analysis under a mode: it says what that assumes."""
+    """A finding of the second analysis under a mode, with what that assumes."""
     mode = request.project_of(finding.path).settings.mode
     is_told = IS_FLOAT32 in finding.message if mode and mode.is_region else finding.presumed
     if mode is None or is_told:

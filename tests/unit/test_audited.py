@@ -124,16 +124,19 @@ def test_what_is_used_as_something_else_is_none(use: str) -> None:
         "mask",
         "attn_mask",
         "labels",
-        "gt_boxes",
         "target",
         "input_ids",
         "timesteps",
-        "img",
-        "coords",
     ],
 )
-def test_data_by_its_name_is_none(name: str) -> None:
+def test_whole_numbers_by_their_name_are_none(name: str) -> None:
     assert dtypes(module(f"return {name} * x.exp()", f"x, {name}")) == {"x": "float16"}
+
+
+@pytest.mark.parametrize("name", ["img", "coords", "anchors"])
+def test_data_by_its_name_is_float32(name: str) -> None:
+    data = {name: "float32"}
+    assert dtypes(module(f"return {name} * x.exp()", f"x, {name}")) == {"x": "float16", **data}
 
 
 @pytest.mark.parametrize(
@@ -152,7 +155,7 @@ def test_what_its_annotation_and_its_default_allow(parameter: str, dtype: str | 
     assert dtypes(module("return x * 0.5", parameter)).get("x") == dtype
 
 
-@pytest.mark.parametrize("name", ["forward", "message", "loss", "compute_loss"])
+@pytest.mark.parametrize("name", ["forward", "message", "loss", "compute_loss", "encode", "update"])
 def test_the_functions_that_are_given_activations(name: str) -> None:
     assert dtypes(module("return x * 0.5", name=name), f"Net.{name}") == {"x": "float16"}
 
@@ -160,12 +163,15 @@ def test_the_functions_that_are_given_activations(name: str) -> None:
 def test_a_loss_that_is_a_function_is_given_activations() -> None:
     text = "def focal_loss(pred, target):\n    return target * torch.sigmoid(pred)\n"
     assert dtypes(text, "focal_loss") == {"pred": "float16"}
-    assert dtypes(text.replace("focal_loss", "plot_loss"), "plot_loss") == {}
 
 
-@pytest.mark.parametrize("name", ["training_step", "encode"])
-def test_others_are_given_batches_or_anything(name: str) -> None:
-    assert dtypes(module("return x * 0.5", name=name), f"Net.{name}") == {}
+def test_a_step_is_given_batches() -> None:
+    assert dtypes(module("return x * 0.5", name="training_step"), "Net.training_step") == {}
+
+
+def test_what_nobody_calls_in_a_region_is_given_nothing() -> None:
+    text = "def _scaled(x):\n    return x * 0.5\n\n\ndef trained(x):\n    (x * 0.5).backward()\n"
+    assert not {**dtypes(text, "_scaled"), **dtypes(text, "trained")}
 
 
 def test_a_cast_that_is_seen_is_known_as_ever() -> None:
@@ -182,8 +188,8 @@ def test_a_helper_is_given_what_the_forward_was_given() -> None:
 
 INNER = """
 class Inner(nn.Module):
-    def forward(self, y):
-        return y.softmax(-1)
+    def forward(self, z):
+        return z.softmax(-1)
 
 
 class Net(nn.Module):
@@ -199,20 +205,17 @@ class Net(nn.Module):
 
 @pytest.mark.parametrize(
     ("given", "dtype"),
-    [("F.relu(x)", "float16"), ("x.exp()", "float32"), ("self.norm(x)", None)],
+    [("F.relu(x)", "float16"), ("x.exp()", "float16"), ("self.norm(x)", "float16")],
 )
-def test_a_forward_that_another_one_calls_is_given_that_and_nothing_else(
-    given: str, dtype: str | None
-) -> None:
-    """What an unknown module makes of half is unknown."""
-    assert dtypes(INNER.format(given), "Inner.forward").get("y") == dtype
+def test_a_forward_that_another_one_calls_is_given_half_by_users(given: str, dtype: str) -> None:
+    assert dtypes(INNER.format(given), "Inner.forward").get("z") == dtype
 
 
 def test_a_call_outside_of_a_region_ends_it_not() -> None:
     text = module("return x.exp()") + "\nnet = Net()\nnet(torch.ones(4))\n"
     around = solved(text).regions.inherited["a.py::Net.forward"]
     assert around is not None and around.presumed
-    assert dtypes(text) == {"x": "float32"}  # as it is called
+    assert dtypes(text) == {"x": "float16"}  # this is one call of many
 
 
 @pytest.mark.parametrize("assumes", [None, False])
@@ -277,3 +280,85 @@ def test_nothing_is_found_of_what_is_cast(mistake: str, tmp_path: Path) -> None:
 )
 def test_no_bfloat16_is_given_to_a_fourier_transform(body: str, tmp_path: Path) -> None:
     assert findings(module(body, "scores"), tmp_path) == []
+
+
+# ------------------------------------------------------------------------------ under a mode
+
+
+def under(mode: str, text: str, tmp_path: Path) -> list[str]:
+    """The code and the message of each finding."""
+    files = {"a.py": (HEAD + text).encode()}
+    write(files, tmp_path)
+    asked = request(files, tmp_path, select=("AMP2", "AMP3", "AMP8"))
+    asked = replace(asked, settings=replace(asked.settings, under=mode))
+    return [f"{each.code} {each.message}" for each in engine.run(asked).findings]
+
+
+WRITTEN = module("out = torch.zeros_like(x)\nout[mask > 0] = self.fc(x)\nreturn out", "x, mask")
+
+
+@pytest.mark.parametrize(("mode", "dtype"), [("float16", "float16"), ("bfloat16", "bfloat16")])
+def test_float32_inputs_meet_what_the_region_makes_half(
+    mode: str, dtype: str, tmp_path: Path
+) -> None:
+    text = WRITTEN.replace("self.fc(x)", "F.linear(x, self.weight)")
+    (finding,) = under(f"autocast-{mode}", text, tmp_path)
+    written = f"{dtype} is written into `out`, which is float32: RuntimeError"
+    assert finding == f"AMP204 if `x` is float32 here: {written}"
+    assert under(mode, text, tmp_path) == []  # all of it is of one dtype
+
+
+def test_what_both_dtypes_show_is_said_once(tmp_path: Path) -> None:
+    (finding,) = under(
+        "autocast-float16", module("return (x @ x).masked_fill(x > 0, -1e9)"), tmp_path
+    )
+    assert finding.startswith("AMP801 if this runs under autocast, as the settings say: ")
+    assert (
+        under("autocast-bfloat16", module("return (x @ x).masked_fill(x > 0, -1e9)"), tmp_path)
+        == []
+    )
+
+
+CAST = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 8)
+        self.scale = nn.Parameter(torch.ones(8))
+        self.register_buffer("table", torch.ones(8, 8))
+        self.plain = torch.ones(8, 8)
+
+    def forward(self, x):
+        return {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "finding"),
+    [
+        ("self.fc(torch.arange(8.0))", "AMP206 if the module is cast to float16: `self.fc` is"),
+        ("x @ torch.zeros(8, 8)", "AMP201 if `x` is float16 here, as the module is: "),
+        ("F.linear(torch.zeros(8, 8), self.scale)", "AMP201 if the module is float16 here: "),
+        ("x @ self.table", ""),
+        ("self.fc(x) * self.scale", ""),
+    ],
+)
+def test_a_module_that_is_cast_as_a_whole(body: str, finding: str, tmp_path: Path) -> None:
+    findings = under("float16", CAST.format(body), tmp_path)
+    assert len(findings) == bool(finding)
+    assert all(each.startswith(finding) for each in findings)
+    assert under("autocast-float16", CAST.format(body), tmp_path) == []
+
+
+def test_a_public_function_takes_what_it_hands_on(tmp_path: Path) -> None:
+    text = "def score(x, mask):\n    return _masked(x, mask)\n\n\n"
+    text += "def _masked(x, mask):\n    return x.masked_fill(mask, -1e9).softmax(-1)\n"
+    (finding,) = under("autocast-float16", text, tmp_path)
+    assert finding.startswith("AMP801 if `x` is half here, as activations under autocast are: ")
+
+
+def test_a_comment_is_used_in_one_of_two_analyses(tmp_path: Path) -> None:
+    text = WRITTEN.replace(
+        "self.fc(x)", "F.linear(x, self.weight)  # amplint: ignore[AMP204] meant"
+    )
+    assert under("autocast-float16", text, tmp_path) == []

@@ -120,7 +120,12 @@ def test_the_presumed_region_reaches_what_is_called_in_it() -> None:
 
 @pytest.mark.parametrize(
     ("text", "dtype"),
-    [("", "float16"), ("dtype = torch.bfloat16", "half"), ("bf16 = True", "half")],
+    [
+        ("", "float16"),
+        ("dtype = torch.bfloat16", "bfloat16"),
+        ("bf16 = True", "bfloat16"),
+        ("dtype = torch.bfloat16 if bf16 else torch.float16", "float16"),
+    ],
 )
 def test_what_the_settings_ask_for_is_the_region_that_torch_opens(text: str, dtype: str) -> None:
     around = regions({"net.py": NET, "other.py": f"import torch\n{text}\n"}, assumes=True)
@@ -300,7 +305,7 @@ def test_a_step_that_an_engine_runs_is_presumed_with_what_it_trains() -> None:
     assert (found["Engine.training_step"], found["Net.forward"]) == (None, None)
 
 
-def test_a_loss_that_is_a_function_is_presumed_and_no_other_function() -> None:
+def test_the_functions_that_users_call_on_numbers_are_presumed() -> None:
     program = """
         def dice_loss(prediction, target):
             return 1 - overlap(prediction, target)
@@ -321,7 +326,7 @@ def test_a_loss_that_is_a_function_is_presumed_and_no_other_function() -> None:
     """
     found = regions({"a.py": program}, assumes=True)
     inside = {name for name, around in found.items() if around == REGION}
-    assert inside == {"dice_loss", "overlap"}
+    assert inside == {"dice_loss", "overlap", "distance"}
     assert set(regions({"tests/a.py": program}, assumes=True).values()) == {None}
 
 

@@ -17,7 +17,7 @@ SCHEMA = json.loads(
 )
 VALIDATOR = Draft7Validator(SCHEMA)
 
-STRINGS = ("text", "2.4", "2.4.1", "2", "auto", "true")
+STRINGS = ("text", "2.4", "2.4.1", "2", "auto", "true", "float16")
 VALUES: tuple[object, ...] = (
     *(True, False, 0, 1, 2.4, "", *STRINGS),
     *([], ["text"], ["text", "2.4"], [1], [""], [["text"]], ["text"] * 20, ["text"] * 21),

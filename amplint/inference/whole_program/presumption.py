@@ -36,6 +36,7 @@ from amplint.knowledge.vocabulary import (
     SPEAKS_OF_BFLOAT16,
     SPEAKS_OF_FLOAT16,
     TEST_PATH,
+    TRAINING_STEPS,
     TRAINS_IN_FLOAT16,
     TRAINS_UNDER_AUTOCAST,
 )
@@ -181,7 +182,8 @@ class Presumption:
         names = function.qualname.removesuffix(".__call__").split(".")
         is_public = not any(name.startswith("_") for name in names)
         is_within = function.cls is None and not is_of_module(function)
-        return is_public and not is_within and not function.words & TRAINS
+        is_step = function.name in TRAINING_STEPS
+        return is_public and not (is_within or is_step or function.words & TRAINS)
 
     def _speaks_of(self, packages: tuple[str, ...]) -> bool:
         """Whether the project names one of some packages; of none, whether there is nothing to."""
