@@ -67,6 +67,7 @@ def show(
     from amplint.facts.limits import lines_on
     from amplint.output.formats import Report, render
     from amplint.output.ordering import default_order
+    from amplint.run.public_functions import summary
 
     plain = Report(outcome, request.rules, Path.cwd(), with_summary=not quiet, lead=lead)
     for output in outputs:
@@ -83,6 +84,7 @@ def show(
         tell_notices(outcome.notices)
         if any(map(is_counted, outputs)):  # what is counted may not be all that there is
             tell_notices(lines_on(outcome.limited))
+            tell_notices(summary(outcome.findings, outcome.offered))
     tell(outcome.problems)
 
 

@@ -27,6 +27,7 @@ from amplint.run.indexing import Indexer, IndexStore
 from amplint.run.judgements import Judgement, Judgements, judgements_of, rows_of
 from amplint.run.linking import Linking
 from amplint.run.project import Project
+from amplint.run.public_functions import Offered
 from amplint.run.unreadable import why_unread
 from amplint.util.errors import describe
 from amplint.util.positions import Place, Span
@@ -56,6 +57,7 @@ class Analysed:
         used: the files of other parts that it depends on besides.
         answers: to what it has asked of the texts of all others, as `Files.answers`.
         limited: its functions that reached a limit.
+        offered: its functions that users are assumed to call under a mode.
     """
 
     results: Mapping[str, FileResult]
@@ -64,6 +66,7 @@ class Analysed:
     used: frozenset[str] = frozenset()
     answers: Mapping[tuple[str, str], Mapping[str, bool]] = field(default_factory=dict)
     limited: Limited = field(default_factory=dict)
+    offered: Offered = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -207,6 +210,7 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
         {path: result for path, (result, _) in zip(paths, looked, strict=True)},
         tuple(failures),
         limited=limited,
+        offered={f.id: f.location[0] for f in program.facts.inference.unseen.offered()},
     )
 
 

@@ -84,6 +84,7 @@ def outcome(request: Request, reading: Reading, result: AnalysisResult) -> Outco
         texts=Texts(reading, selection.reported),
         limited=result.limited,
         off=result.off,
+        offered=result.offered,
         all_texts=Texts(reading, frozenset(reading.paths)),
     )
 

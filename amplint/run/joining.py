@@ -40,6 +40,7 @@ def joined(
         first,
         findings=tuple(sorted([*old, *new], key=by_place)),
         problems=tuple(dict.fromkeys([*first.problems, *second.problems])),
+        offered={**first.offered, **second.offered},
     )
 
 

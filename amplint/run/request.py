@@ -15,6 +15,7 @@ from amplint.project.discover import Selection
 from amplint.project.observations import ObservedFunction
 from amplint.run.cache import Cache
 from amplint.run.project import Project, projects_of
+from amplint.run.public_functions import Offered
 from amplint.util.paths import join, slashes
 from amplint.util.progress import SILENT, Progress
 from amplint.util.text import Text
@@ -109,6 +110,7 @@ class AnalysisResult:
     Its problems are amplint's own, or else those of rules that other packages bring.
     `configurations`: the digest of the JSON files of the projects; empty where it rests on none.
     `off`: of each finding of a rule that is off by default, the path and the code.
+    `offered`: the functions that users are assumed to call under a mode.
     """
 
     findings: tuple[Finding, ...]
@@ -118,6 +120,7 @@ class AnalysisResult:
     blames_amplint: bool = False
     configurations: str = ""
     off: tuple[tuple[str, str], ...] = ()
+    offered: Offered = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,7 @@ class Outcome:
         all_texts: those of all files of the project: a finding may name places in each.
         left_out: phrases that count the findings which are found and not reported.
         off: the path and the code of each finding of a rule that is off by default.
+        offered: the functions that users are assumed to call under a mode.
         key: the digest of all that decides what is found; empty where nothing is kept.
     """
 
@@ -148,6 +152,7 @@ class Outcome:
     all_texts: Mapping[str, Text] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     off: tuple[tuple[str, str], ...] = ()
+    offered: Offered = field(default_factory=dict)
     key: str = field(default="", compare=False)
 
     @property

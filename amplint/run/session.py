@@ -29,6 +29,7 @@ from amplint.run.indexing import LEAST_KEPT, IndexStore
 from amplint.run.linking import Linker
 from amplint.run.partition import divide
 from amplint.run.project import Project
+from amplint.run.public_functions import Offered
 from amplint.run.request import AnalysisResult, Request
 from amplint.run.unreadable import unparsable
 from amplint.util.positions import Position
@@ -182,6 +183,7 @@ def filtered(request: Request, tasks: Sequence[Task], parts: Sequence[Analysed])
         notices += result.notices
         findings += reported.findings(path, result)
     limited = united(part.limited for part in parts)
+    offered = {name: row for part in parts for name, row in part.offered.items()}
     return AnalysisResult(
         tuple(findings),
         tuple(problems),
@@ -189,6 +191,7 @@ def filtered(request: Request, tasks: Sequence[Task], parts: Sequence[Analysed])
         limited,
         blames_amplint,
         off=tuple(off),
+        offered=offered,
     )
 
 
@@ -280,6 +283,7 @@ class KeptAnalysis:
         seen: what was said of the part's files.
         unread: those of them that could not be read.
         limited: their functions that reached a limit.
+        offered: their functions that users are assumed to call under a mode.
     """
 
     digests: dict[str, str]
@@ -288,6 +292,7 @@ class KeptAnalysis:
     seen: dict[str, FileResult]
     unread: frozenset[str]
     limited: Limited
+    offered: Offered
 
 
 @dataclass
@@ -327,7 +332,12 @@ class KeptParts:
         self.valid[part] = analysis
         if not analysis.seen.keys() | analysis.unread >= self.task.project.reported & set(part):
             return None
-        return Analysed(analysis.seen, unread=analysis.unread, limited=analysis.limited)
+        return Analysed(
+            analysis.seen,
+            unread=analysis.unread,
+            limited=analysis.limited,
+            offered=analysis.offered,
+        )
 
     def holds(self, analysis: KeptAnalysis) -> bool:
         """Whether nothing has changed that the analysis depends on."""
@@ -362,6 +372,7 @@ class KeptParts:
             {**before, **result.results},
             result.unread,
             result.limited,
+            result.offered,
         )
         cache.put(self.key(part), analysis)
 

@@ -13,6 +13,7 @@ from amplint.ir import ops
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.run import engine
+from amplint.run.public_functions import summary, table
 from amplint.values.atoms import Tensor
 from tests.helpers import presumes, request, write
 
@@ -362,3 +363,20 @@ def test_a_comment_is_used_in_one_of_two_analyses(tmp_path: Path) -> None:
         "self.fc(x)", "F.linear(x, self.weight)  # amplint: ignore[AMP204] meant"
     )
     assert under("autocast-float16", text, tmp_path) == []
+
+
+def test_the_report_counts_the_functions_that_users_call(tmp_path: Path) -> None:
+    text = "def score(x, mask):\n    return _masked(x, mask)\n\n\n"
+    text += "def _masked(x, mask):\n    return x.masked_fill(mask, -1e9).softmax(-1)\n\n\n"
+    text += "def scaled(x):\n    return x / (x.norm() + 1e-8)\n\n\ndef safe(x):\n    return x * 0.5\n"
+    files = {"a.py": (HEAD + text).encode()}
+    write(files, tmp_path)
+    asked = request(files, tmp_path, select=("AMP2", "AMP3", "AMP8"))
+    asked = replace(asked, settings=replace(asked.settings, under="autocast-float16"))
+    outcome = engine.run(asked)
+    assert {name.partition("::")[2] for name in outcome.offered} == {"score", "scaled", "safe"}
+    (line,) = summary(outcome.findings, outcome.offered)
+    assert line == "3 public functions assumed to be called so: 1 would fail"
+    assert list(table(outcome.findings, outcome.offered)) == ["a.py::score: fails (AMP801)"]
+    plain = engine.run(request(files, tmp_path))
+    assert not list(summary(plain.findings, plain.offered))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from amplint.inference.store import Store
 from amplint.inference.whole_program.class_hierarchy import ClassHierarchy
 from amplint.inference.whole_program.definitions import Definitions
@@ -30,6 +32,7 @@ class UnseenCallers:
 
     def __init__(self, definitions: Definitions, hierarchy: ClassHierarchy, store: Store) -> None:
         files = definitions.files
+        self._definitions = definitions
         self._files = files
         self._functions = definitions.functions
         self._hierarchy = hierarchy
@@ -112,6 +115,14 @@ class UnseenCallers:
             "message",
         )
         return is_meant and not self._hierarchy.is_autograd_function(function.cls)
+
+    def offered(self) -> Iterator[FunctionFacts]:
+        """The functions of which the settings assume how callers out of sight run them."""
+        if self.presumption.is_audited:
+            for function in self._definitions.own_functions():
+                is_offered = self.presumption.is_offered(function) and self._may_be_called(function)
+                if is_offered and self.float_inputs.of(function):
+                    yield function
 
     def dtype_of_input(self, function: str, parameter: str) -> str | None:
         """The dtype of the floating-point numbers that callers out of sight hand to a function,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from amplint.findings.finding import Finding, Safety
 from amplint.output.formats import Report
+from amplint.run.public_functions import table
 
 ALL, SOME, UNMARKED = "[*]", "[-]", "   "
 MARKS = {ALL: "[*] all", SOME: "[-] some"}
@@ -37,7 +38,8 @@ def render(report: Report) -> str:
     fixable = f"; {marked} have a safe fix" * bool(marked)
     rows.append((total, f"finding{'s' * (total != 1)}{fixable}"))
     width = max(len(str(count)) for count, _ in rows)
-    return "\n".join(f"{count:>{width}}  {words}" for count, words in rows)
+    functions = table(report.outcome.findings, report.outcome.offered)
+    return "\n".join([*(f"{count:>{width}}  {words}" for count, words in rows), *functions])
 
 
 def counted(findings: Iterable[Finding]) -> list[RuleCount]:
