@@ -35,6 +35,9 @@ PROGRAM = (
 Command = TypeVar("Command", bound=Callable[..., int])
 
 
+UNDER = "--under"
+
+
 class ProgramCommand(click.Command):
     """A command that runs a program, whose own arguments come last.
 
@@ -57,8 +60,12 @@ def divide(args: Sequence[str]) -> tuple[list[str], list[str]]:
     end = at + 2 if args[at] == "--script" else at + 1
     if "--" in args[end:]:
         end = args.index("--", end)
-    rest = list(args[end:])
-    return list(args[:end]), rest[1:] if rest[:1] == ["--"] else rest
+    own, rest = list(args[:end]), list(args[end:])
+    if UNDER in rest and args[at].startswith("--pytest"):  # pytest has no option of that name
+        place = rest.index(UNDER)
+        own += rest[place : place + 2]
+        del rest[place : place + 2]
+    return own, rest[1:] if rest[:1] == ["--"] else rest
 
 
 def behind() -> list[str]:
@@ -325,7 +332,7 @@ def settings_options(command: Command) -> Command:
             "autocast.",
         ),
         click.option(
-            "--under",
+            UNDER,
             type=click.Choice([*MODES]),
             help="The precision in which callers run the public functions and modules.",
         ),

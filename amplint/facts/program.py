@@ -111,6 +111,12 @@ class FileView:
         """Whether the settings presume an autocast region around modules and losses."""
         return isinstance(self._facts.inference.files.presumes, Assumption)
 
+    @property
+    def users_choose_dtype(self) -> bool:
+        """Whether it is left to users which half dtype that region has."""
+        presumes = self._facts.inference.files.presumes
+        return isinstance(presumes, Assumption) and not presumes.mode.dtype
+
     def function(self, identity: str) -> FunctionFacts:
         """The record of one of the file's functions; of the module where there is none."""
         facts = self._file.facts

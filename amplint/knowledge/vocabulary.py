@@ -110,6 +110,9 @@ GIVEN_ACTIVATIONS = (CALLED_FROM_OUTSIDE - TRAINING_STEPS) | {"message"}
 """Those of them that are given what other modules have computed, and not a batch as it was loaded;
 `message` is what PyTorch Geometric has each layer of a graph network compute."""
 
+TRAINS = frozenset({"backward", "zero_grad"})
+"""Words of a function that trains, and is a program's: nobody calls it in a region."""
+
 METRIC_METHODS = frozenset({"update", "compute"})
 """The methods of a metric, which its user calls in a step of training or validation."""
 

@@ -88,6 +88,11 @@ class Source:
         """Whether the settings presume an autocast region around modules and losses."""
         return self._facts.is_audited
 
+    @property
+    def users_choose_dtype(self) -> bool:
+        """Whether it is left to users which half dtype that region has."""
+        return self._facts.users_choose_dtype
+
     def class_around(self, node: cst.CSTNode) -> ast.ClassDef | None:
         """The innermost class around a node."""
         thing = self.layout.ast_around(node)

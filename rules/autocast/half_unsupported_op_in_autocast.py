@@ -30,8 +30,9 @@ half, because a float64 input would stay float64.
 
 Known limits: operands that are half on only some paths are not reported, except for bfloat16 under
 `assume-autocast = true`. Calls whose error is caught, and functions that conjugate or name a
-complex dtype, are not reported either: autocast does not cast complex tensors. A region of unknown
-device type is assumed to be a CUDA region if the operands are on an accelerator.
+complex dtype, are not reported either: autocast does not cast complex tensors. Nor are products of
+unknown dtype in a region that is presumed, since they may be float64. A region of unknown device
+type is assumed to be a CUDA region if the operands are on an accelerator.
 """
 
 from __future__ import annotations
@@ -101,6 +102,8 @@ def check(call: View) -> Iterator[Finding]:
     tensors = [tensor for each in wrong if (tensor := each.tensor)]
     if not wrong or is_cast(op.name, call, tensors) or is_left_alone(call, tensors):
         return
+    if all(may_be_float64(each) for each in wrong):
+        return
     function = op.name.rpartition(".")[2]
     cause = f"`{wrong[0].brief}` is {tensors[0].dtype}"
     message = f"{cause}, which `{function}` refuses: RuntimeError"
@@ -115,7 +118,7 @@ def check(call: View) -> Iterator[Finding]:
 def check_of_any_half(call: View) -> Iterator[Finding]:
     """Ex) torch.fft.rfft(x) in a library, whose users choose which half the region has"""
     region, op = call.enabled_region, operation(call)
-    if op is None or region is None or not call.source.is_audited:
+    if op is None or region is None or not call.source.users_choose_dtype:
         return
     by_operand = {each: tensor for each in op.operands if (tensor := tensor_on_a_path(each))}
     wrong = {each: tensor for each, tensor in by_operand.items() if may_become_bfloat16(tensor)}
@@ -125,6 +128,14 @@ def check_of_any_half(call: View) -> Iterator[Finding]:
     operands, function = list(wrong), op.name.rpartition(".")[2]
     cause = f"autocast may make `{operands[0].brief}` bfloat16"
     yield report(operands, tensors, f"{cause}, which `{function}` refuses: RuntimeError")
+
+
+def may_be_float64(at: View) -> bool:
+    """Whether it is a product in a region that is presumed, of factors of unknown dtype: autocast
+    leaves float64 alone, which linear algebra is often done in."""
+    region, factors = at.enabled_region, [each.tensor for each in at.origin.operands]
+    is_unknown = all(factor is None or factor.dtype is None for factor in factors)
+    return region is not None and region.presumed and at.origin.op == "binop" and is_unknown
 
 
 def report(operands: list[View], tensors: list[Tensor], message: str) -> Finding:

@@ -123,7 +123,8 @@ def given_as_floats(graph: Graph, call: Node) -> Iterator[int]:
     """Ex) x of x.softmax(-1), F.relu(x), torch.exp(x) and self.norm(x); x and y of x.matmul(y)"""
     path = path_of(graph, call.operands[0]) or ""
     is_with_field = any((path_of(graph, n) or "").startswith("self.") for n in call.positional)
-    if path.startswith("self.") or (path.isidentifier() and is_with_field):
+    is_own = path.isidentifier() or path.endswith(".apply")
+    if path.startswith("self.") or (is_own and is_with_field):
         yield from call.arguments  # a layer, mostly; a function that is given its weights
         return
     name, receiver = method_called(graph, call)

@@ -37,6 +37,7 @@ from amplint.knowledge.vocabulary import (
     SPEAKS_OF_FLOAT16,
     TEST_PATH,
     TRAINING_STEPS,
+    TRAINS,
     TRAINS_IN_FLOAT16,
     TRAINS_UNDER_AUTOCAST,
 )
@@ -47,8 +48,6 @@ from amplint.values.atoms import Evidence, Region, Shows
 # Calls of `apex.amp.initialize`, as they are written; and the words in them.
 INITIALIZING = frozenset({"amp.initialize", "apex.amp.initialize"})
 PATCHING = frozenset({"amp", "initialize"})
-# Words of a function that trains, and is a program's: nobody calls it in a region.
-TRAINS = frozenset({"backward", "zero_grad"})
 PATCHED = Region("cuda", "float16", True, inherited=True, presumed=True)
 
 
