@@ -368,7 +368,7 @@ def test_a_comment_is_used_in_one_of_two_analyses(tmp_path: Path) -> None:
 def test_the_report_counts_the_functions_that_users_call(tmp_path: Path) -> None:
     text = "def score(x, mask):\n    return _masked(x, mask)\n\n\n"
     text += "def _masked(x, mask):\n    return x.masked_fill(mask, -1e9).softmax(-1)\n\n\n"
-    text += "def scaled(x):\n    return x / (x.norm() + 1e-8)\n\n\ndef safe(x):\n    return x * 0.5\n"
+    text += "def scaled(x):\n    return x / x.norm()\n\n\ndef safe(x):\n    return x * 0.5\n"
     files = {"a.py": (HEAD + text).encode()}
     write(files, tmp_path)
     asked = request(files, tmp_path, select=("AMP2", "AMP3", "AMP8"))

@@ -40,6 +40,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     "torch: its functions and methods, their arguments, dtypes and devices": {
         "rules/precision/_cast_modules.py": "BUFFERS OWN_CASTS",
         "amplint/facts/project_classes.py": "MOVING",
+        "amplint/inference/function/activations.py": "LIMITS",
         "amplint/analyses/cast_cache.py": "HALVES CASTS_TO_HALF",
         "amplint/analyses/cold_guards.py": "COUNTS SHOWS NONFINITE",
         "rules/numerics/_counted_positions.py": "NAMES",
