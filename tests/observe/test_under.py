@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from amplint.cli.options import divide
+
 pytest.importorskip("torch")
 
 from tests.command import Amplint
@@ -252,3 +254,15 @@ def test_the_command_shows_the_same(
     ran = amplint("observe", "--under", MODE, "--entry", "library:mean")
     assert ran.status == 2
     assert "--under needs --pytest" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("line", "own", "program"),
+    [
+        ("--pytest tests -k x --under float16", "--pytest --under float16", "tests -k x"),
+        ("--under float16 --pytest tests", "--under float16 --pytest", "tests"),
+        ("--script train.py --under float16", "--script train.py", "--under float16"),
+    ],
+)
+def test_the_mode_may_stand_behind_the_tests(line: str, own: str, program: str) -> None:
+    assert divide(line.split()) == (own.split(), program.split())

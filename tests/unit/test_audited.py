@@ -380,3 +380,39 @@ def test_the_report_counts_the_functions_that_users_call(tmp_path: Path) -> None
     assert list(table(outcome.findings, outcome.offered)) == ["a.py::score: fails (AMP801)"]
     plain = engine.run(request(files, tmp_path))
     assert not list(summary(plain.findings, plain.offered))
+
+
+ROTARY = """
+class Rotary(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.freqs = nn.Parameter(torch.ones(8))
+
+    def forward(self, t):
+        t = t()
+        return torch.einsum("..., f -> ... f", t.type(self.freqs.dtype), self.freqs)
+
+    def turned(self, n, device):
+        kept = self.forward(lambda: self.kept)
+        return self.forward(lambda: torch.arange(n, device=device)), kept
+"""
+
+
+def test_positions_that_one_of_several_lambdas_counts(tmp_path: Path) -> None:
+    (finding,) = under("autocast-float16", ROTARY, tmp_path)
+    assert finding.startswith("AMP805 ")
+    text = ROTARY.replace("torch.arange(n, device=device)", "n")
+    assert under("autocast-float16", text, tmp_path) == []
+
+
+def test_a_mask_of_which_nothing_is_known_decides_no_dtype(tmp_path: Path) -> None:
+    text = module("return torch.where(mask, x @ x, -1e9)", "x, mask")
+    (finding,) = under("autocast-float16", text, tmp_path)
+    assert finding.startswith("AMP801 ")
+
+
+def test_an_einsum_that_names_its_letters_has_dimensions(tmp_path: Path) -> None:
+    text = module("out = x.clone()\nout[to] = torch.einsum('{}', w, x[to])\nreturn out", "x, w, to")
+    (finding,) = under("autocast-float16", text.format("ij,bj->bi"), tmp_path)
+    assert finding.startswith("AMP204 if `x` is float32 here: ")
+    assert under("autocast-float16", text.format("ij,bj->"), tmp_path) == []  # may be a number

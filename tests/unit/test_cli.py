@@ -461,6 +461,7 @@ def test_settings_are_shown_with_their_origins(amplint: Amplint, project: Path) 
         'per-file-ignores = {"a.py" = ["AMP7"]}  # pyproject.toml\n'
         'target-torch = "2.4"  # pyproject.toml\n'
         'assume-autocast = "auto"  # default\n'
+        "# under is not set  # default\n"
         "models = []  # default\n"
         'baseline = ".amplint-baseline.json"  # default, not there\n'
         "observations = true  # default, no .amplint/observations.json\n"
