@@ -15,7 +15,7 @@ from amplint.inference.whole_program.number_uses import elements_of, used_as_num
 from amplint.ir import ops
 from amplint.ir.flow import alternatives, constant, elements, is_number, method_called
 from amplint.ir.model import Graph, Node, path_of
-from amplint.knowledge.casts import DTYPE_OF_CAST, EQUAL_DTYPES, MOVES, policy
+from amplint.knowledge.casts import DTYPE_OF_CAST, EQUAL_DTYPES, MOVES, NO_HALF, policy
 from amplint.knowledge.dtypes import INTEGRAL
 from amplint.knowledge.factories import FACTORIES
 from amplint.knowledge.operations import INDEX_ARGUMENTS, MAKES_COMPLEX, OF_COMPLEX, RESULTS
@@ -137,7 +137,7 @@ def given_as_floats(graph: Graph, call: Node) -> Iterator[int]:
         yield from call.positional
     elif canonical in EQUAL_DTYPES:
         yield from operands
-    elif computes_floats(canonical):
+    elif computes_floats(canonical) or path in NO_HALF:
         yield from operands[:1]
 
 
