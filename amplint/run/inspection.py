@@ -145,6 +145,9 @@ def inspect(
     runs = observation_findings.observations_of(request)
     if runs.functions:
         request = observation_findings.with_observations(request, runs)
+    mode = request.settings_of(path).mode
+    if mode is not None and not mode.is_region:
+        request = replace(request, is_second=True)  # the first analysis assumes nothing
     with without_collector():
         part, task = part_with(path, request, reading, request.rules)
         if task.store is not None:

@@ -13,7 +13,7 @@ for most of them, so tests on the CPU pass.
         h = self.proj(x)
         precision = torch.linalg.inv((h.t() @ h).float())
 
-Fourier transforms and complex numbers exist for float16, but not for bfloat16. With
+Fourier transforms, complex numbers and NumPy have float16, but not bfloat16. With
 `assume-autocast = true` they are reported for any half, because the users of a library choose the
 dtype.
 
@@ -42,6 +42,7 @@ from collections.abc import Iterator
 
 from amplint import (
     HALF,
+    WITH_HALF,
     WITHIN_REGION,
     Change,
     Finding,
@@ -130,6 +131,16 @@ def check_of_any_half(call: View) -> Iterator[Finding]:
     yield report(operands, tensors, f"{cause}, which `{function}` refuses: RuntimeError")
 
 
+@rule.on(calls(".numpy") & WITH_HALF)
+def check_numpy(call: View) -> Iterator[Finding]:
+    """Ex) probs.cpu().numpy(): NumPy has no bfloat16, which torch does not cast for it"""
+    array = call.receiver
+    tensor = array.tensor if array is not None else None
+    if array is not None and tensor is not None and tensor.dtype in BFLOAT16:
+        cause = f"`{array.brief}` is {tensor.dtype}, which `numpy` refuses"
+        yield report([array], [tensor], f"{cause}: TypeError")
+
+
 def may_be_float64(at: View) -> bool:
     """Whether it is a product in a region that is presumed, of factors of unknown dtype: autocast
     leaves float64 alone, which linear algebra is often done in."""
@@ -184,7 +195,11 @@ def is_left_alone(call: View, tensors: list[Tensor]) -> bool:
 
 
 def leaves_region(call: View, tensors: list[Tensor]) -> bool:
-    """Whether what a region has made half is so outside of it."""
+    """Whether what a region has made half is so outside of it, or a cast that the settings assume
+    of the whole module."""
+    because = [evidence_of(tensor.dtype_evidence) for tensor in tensors]
+    if any(each is not None and each.kind is Shows.ACTIVATION for each in because):
+        return True
     return any(map(made_by_autocast, tensors)) and not library_casts_model_outputs(call)
 
 

@@ -137,7 +137,7 @@ def given_as_floats(graph: Graph, call: Node) -> Iterator[int]:
         yield from call.positional
     elif canonical in EQUAL_DTYPES:
         yield from operands
-    elif computes_floats(canonical) or path in NO_HALF:
+    elif computes_floats(canonical.rstrip("_")) or path in NO_HALF:
         yield from operands[:1]
 
 
