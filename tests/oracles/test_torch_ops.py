@@ -835,6 +835,12 @@ def test_what_bfloat16_lacks_raises(name: str) -> None:
         call(name, space(2, "bfloat16", "bfloat16"))
 
 
+def test_numpy_has_no_bfloat16() -> None:
+    torch.ones(2, dtype=torch.float16).numpy()
+    with pytest.raises(TypeError, match="BFloat16"):
+        torch.ones(2, dtype=torch.bfloat16).numpy()
+
+
 @pytest.mark.parametrize("own", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("name", sorted(casts.FACTORISES_PRODUCTS))
 def test_what_a_region_makes_half_is_factorised(

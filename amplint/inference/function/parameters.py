@@ -177,6 +177,9 @@ class ParameterValues(FramePart):
             atom = Tensor(device=device, rank=1)
         if not isinstance(atom, Tensor) or atom.dtype not in (None, "float32"):
             return value
+        is_made = atom.grad is False  # as a test makes its inputs
+        if atom.dtype and not is_made and self.access.read(Key("param", self.facts.id, node.data)):
+            return value  # all who are seen to call it cast to float32, as people mend it
         region = unseen.presumption.region
         half = IS_HALF if region is not None else f"is {dtype} here, as the module is"
         kind = IS_FLOAT32 if dtype == "float32" else half
