@@ -15,7 +15,7 @@ for most of them, so tests on the CPU pass.
 
 Fourier transforms, complex numbers and NumPy have float16, but not bfloat16. With
 `assume-autocast = true` they are reported for any half, because the users of a library choose the
-dtype.
+dtype; under `autocast-float16`, because CUDA transforms sizes alone that are powers of two.
 
 `torch.pca_lowrank` and `torch.svd_lowrank` factorise products that they compute themselves: a CUDA
 region makes these half for every input except float64. A cast does not help; a nested region with
@@ -119,7 +119,10 @@ def check(call: View) -> Iterator[Finding]:
 def check_of_any_half(call: View) -> Iterator[Finding]:
     """Ex) torch.fft.rfft(x) in a library, whose users choose which half the region has"""
     region, op = call.enabled_region, operation(call)
-    if op is None or region is None or not call.source.users_choose_dtype:
+    if op is None or region is None or not call.source.is_audited:
+        return
+    is_open = call.source.users_choose_dtype
+    if not is_open and not (region.dtype == "float16" and ".fft." in op.name):
         return
     by_operand = {each: tensor for each in op.operands if (tensor := tensor_on_a_path(each))}
     wrong = {each: tensor for each, tensor in by_operand.items() if may_become_bfloat16(tensor)}
@@ -127,8 +130,10 @@ def check_of_any_half(call: View) -> Iterator[Finding]:
     if not wrong or is_cast(op.name, call, tensors) or is_left_alone(call, tensors):
         return
     operands, function = list(wrong), op.name.rpartition(".")[2]
-    cause = f"autocast may make `{operands[0].brief}` bfloat16"
-    yield report(operands, tensors, f"{cause}, which `{function}` refuses: RuntimeError")
+    cause = f"autocast may make `{operands[0].brief}` bfloat16, which `{function}` refuses"
+    if not is_open:
+        cause = f"`{function}` takes float16 on a GPU only if all sizes are powers of two"
+    yield report(operands, tensors, f"{cause}: RuntimeError")
 
 
 @rule.on(calls(".numpy") & WITH_HALF)

@@ -146,7 +146,8 @@ def computes_floats(name: str) -> bool:
     result = RESULTS.get(name)
     if name.rpartition(".")[2] in ("sum", "prod", "cumsum", "cumprod", "one_hot", "embedding"):
         return False
-    if policy(name, "cuda") is not None or name.startswith("torch.nn.functional."):
+    layer = f"torch.nn.functional.{name.rpartition('.')[2]}"
+    if policy(name, "cuda") is not None or layer in RESULTS or name.startswith(layer):
         return True
     return result is not None and result.dtype in ("float-of", "promote-float")
 
