@@ -113,7 +113,7 @@ def observe(
         outcome = saved(outcome, request, run)
     lead = timeline_page.lead(run.observation)
     console.show(outcome, request, outputs, quiet, sort, lead=lead)
-    return outcome.status
+    return outcome.status or (console.FINDINGS if run.has_errors else console.CLEAN)
 
 
 def saved(outcome: Outcome, request: Request, run: ObservedRun) -> Outcome:

@@ -56,7 +56,7 @@ class TestsAgain:
         parameters = [spec.params for spec in specs if spec is not None]
         self._plugins = session.config.pluginmanager
         self._watcher = watcher
-        self._calls = under.ProjectCalls(session.config.rootpath, MODES[mode], parameters)
+        self._calls = under.ProjectCalls(session.config.rootpath, MODES[mode], parameters, watcher)
         self._generators = b""
         self._firsts: list[FirstRun] = []
         self._runs: list[SecondRun] = []
@@ -124,4 +124,6 @@ class TestsAgain:
         flags = tuple(each for each in observation.flags if each not in first.observation.flags)
         observation = replace(observation, sightings=sightings, flags=flags, place=where)
         ending = ending_of(observation)
-        return SecondRun(first.item.nodeid, ending, observation, tuple(calls.remarks))
+        losses = tuple(each for each in watcher.losses if not under.is_test(each.path))
+        remarks = tuple(calls.remarks)
+        return SecondRun(first.item.nodeid, ending, observation, remarks, losses=losses)

@@ -83,6 +83,9 @@ CLAIMS: Mapping[Act, ActMeaning] = {
     Act.MERGED_POSITIONS: ActMeaning(
         "AMP805", "rounded different positions to the same number, in {detail}", VALUES
     ),
+    Act.LOST_ANGLES: ActMeaning(
+        "AMP805", "has not one right bit, since {detail} has rounded the angles", VALUES
+    ),
     Act.OVERFLOW: ActMeaning(
         "AMP807", "overflowed {detail}; in float32 the result is finite", VALUES
     ),

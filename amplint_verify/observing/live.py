@@ -21,9 +21,12 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from amplint_verify.backends.cuda import recorded
 from amplint_verify.observing import cells
+from amplint_verify.recording.digits import OF_ANGLES, WideCopies
 from amplint_verify.recording.observation import Observation, OperationRow, RunOutcome
 from amplint_verify.recording.raised import message, place
 from amplint_verify.recording.record import OWN, LineFinder, Recorder, copy_of, wait_of
+from amplint_verify.recording.sightings import Act, DigitLoss
+from amplint_verify.recording.timeline import short
 from amplint_verify.recording.watching import Watcher, watching
 
 # A home directory may be the root of a notebook, and have a Python below it.
@@ -79,11 +82,13 @@ class LiveWatcher(Watcher):
 
     def __init__(self, root: Path) -> None:
         super().__init__(root, has_values=True)
+        self.copies: WideCopies | None = None
         self.places: LivePlaces = LivePlaces(root)
 
     def clear(self) -> None:
         super().clear()
         self.backend = "cpu"
+        self.losses: list[DigitLoss] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """As a watcher, and in half of its time: it looks for the line of what waits alone."""
@@ -91,7 +96,7 @@ class LiveWatcher(Watcher):
         if isinstance(func, HigherOrderOperator):  # what it is given to call is not watched
             return func(*args, **kwargs)
         wait = wait_of(func, args, kwargs, self.on_device)
-        result = func(*args, **kwargs)
+        result = self.compared(func, args, kwargs)
         copied = copy_of(func, args, kwargs, result)
         wait = copied[0] if copied else wait
         if wait is not None:
@@ -100,6 +105,31 @@ class LiveWatcher(Watcher):
         if isinstance(result, torch.Tensor):
             self.backend = "cuda" if result.is_cuda else self.backend
         self.examine(func, args, kwargs, result)
+        return result
+
+    @contextmanager
+    def comparing(self) -> Iterator[None]:
+        """Look for digits that half loses."""
+        self.copies = WideCopies()
+        try:
+            yield
+        finally:
+            self.copies = None
+
+    def compared(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """The result of an operation, whose digits are looked at where that is asked for."""
+        expected = None if self.copies is None else self.copies.expect(func, args, kwargs)
+        result = func(*args, **kwargs)
+        if self.copies is None or expected is None:
+            return result
+        loss, line = self.copies.loss(func, expected, result), self.places.here()
+        if loss is None or not line.path or not line.direct:
+            return result
+        if func.overloadpacket in OF_ANGLES:
+            self.sight(Act.LOST_ANGLES, short(expected.half))
+        else:
+            op = func.overloadpacket.__name__
+            self.losses.append(DigitLoss(op, line.path, line.row, *loss))
         return result
 
     def observation(self, error: BaseException | None = None) -> Observation:

@@ -19,7 +19,7 @@ from amplint.util.wording import counted
 from amplint_verify.compare.lab import TARGET, NotStartedError
 from amplint_verify.observing import saving
 from amplint_verify.observing.findings import findings_of, first_line, is_refusal
-from amplint_verify.observing.second_run import TestRecord, findings_under, lines
+from amplint_verify.observing.second_run import TestRecord, errors_of, findings_under, lines
 from amplint_verify.observing.selection import selected
 from amplint_verify.observing.unreached import asked_of, unreached
 from amplint_verify.projects import Options
@@ -43,11 +43,13 @@ class ObservedRun:
         outcome: the findings, as `check` has them.
         observation: of the run on the back end that shows most, of those that could run it.
         functions: what the runs have shown of functions, if that is to be saved.
+        has_errors: whether tests fail under a mode alone, which no finding explains.
     """
 
     outcome: Outcome
     observation: Observation
     functions: Mapping[str, ObservedFunction] = field(default_factory=dict)
+    has_errors: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,8 @@ def observed_under(request: Request, options: Options, static: Outcome) -> Obser
         ),
         key="",
     )
-    return ObservedRun(outcome, run)
+    has_errors = bool(errors_of(record.second_runs, findings))
+    return ObservedRun(outcome, run, has_errors=has_errors)
 
 
 @contextmanager

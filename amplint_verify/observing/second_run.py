@@ -23,13 +23,14 @@ from amplint_verify.recording.observation import (
     from_json,
     to_json,
 )
-from amplint_verify.recording.sightings import Act
+from amplint_verify.recording.sightings import Act, DigitLoss
 
 MOST = 20  # lines of one kind
 # What half makes of numbers. The protocol of a scaler is the caller's, and the first run shows it.
 OF_HALF = frozenset(
     {
         Act.BEYOND,
+        Act.LOST_ANGLES,
         Act.MERGED_POSITIONS,
         Act.MIXED_WHERE,
         Act.OVERFLOW,
@@ -61,6 +62,7 @@ class SecondRun:
         observation: of it, with what the first run had not shown.
         remarks: on numbers, beside the sightings.
         reason: what a test uses that runs as it is.
+        losses: of digits.
     """
 
     test: str
@@ -68,6 +70,7 @@ class SecondRun:
     observation: Observation
     remarks: tuple[str, ...] = ()
     reason: str = ""
+    losses: tuple[DigitLoss, ...] = ()
 
 
 class TestRecord:
@@ -129,6 +132,27 @@ def errors_of(runs: Iterable[SecondRun], findings: Iterable[Finding]) -> list[Se
     return [run for run in runs if run.ending is Ending.ERROR and run.observation.place not in rows]
 
 
+def losses_of(
+    mode: str, runs: Iterable[SecondRun], findings: Iterable[Finding]
+) -> Iterator[tuple[str, list[str]]]:
+    """The lines that lose digits beside those of findings, each once, and the tests of each."""
+    rows = {(each.path, each.span.start.row) for each in findings}
+    by_place: dict[tuple[str, str, int], dict[str, DigitLoss]] = {}
+    for run in runs:
+        for each in run.losses:
+            if (each.path, each.row) not in rows:
+                losses = by_place.setdefault((each.op, each.path, each.row), {})
+                losses[run.test] = max(each, losses.get(run.test, each), key=error_of)
+    for (op, path, row), losses in by_place.items():
+        worst = max(losses.values(), key=error_of)
+        errors = f"the error is {worst.error:.0%}, that of its operands below {worst.bound:.1%}"
+        yield f"loses its digits under {mode}: `{op}` at {path}:{row}: {errors}", [*losses]
+
+
+def error_of(loss: DigitLoss) -> float:
+    return loss.error
+
+
 def lines(mode: str, runs: Sequence[SecondRun], findings: Iterable[Finding]) -> Iterator[str]:
     """Remarks on the second runs."""
     by_text: dict[str, list[str]] = {}
@@ -137,6 +161,7 @@ def lines(mode: str, runs: Sequence[SecondRun], findings: Iterable[Finding]) -> 
         where = f" at {error.place}" if error.place else ""
         text = f"fails only under {mode}: {error.error}{where}: {first_line(error.text)}"
         by_text.setdefault(text, []).append(run.test)
+    by_text.update(losses_of(mode, runs, findings))
     for run in runs:
         for remark in run.remarks:
             by_text.setdefault(f"only under {mode}: {remark}", []).append(run.test)

@@ -25,7 +25,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflat
 
 from amplint.project.modes import Mode
 from amplint_verify.backends import policy
-from amplint_verify.observing.live import LivePlaces, rebind
+from amplint_verify.observing.live import LivePlaces, LiveWatcher, rebind
 from amplint_verify.recording.half_range import HALF
 from amplint_verify.runs.drivers import unseen
 
@@ -65,6 +65,7 @@ class ProjectCalls:
         root: of the project.
         mode: of the second runs.
         parameters: of the tests, which may be functions of the project.
+        watcher: of the tests, which looks at the digits of the second runs.
 
     Attributes:
         records: of the calls until now.
@@ -72,7 +73,14 @@ class ProjectCalls:
         remarks: on what calls have returned.
     """
 
-    def __init__(self, root: Path, mode: Mode, parameters: Sequence[dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        mode: Mode,
+        parameters: Sequence[dict[str, Any]],
+        watcher: LiveWatcher,
+    ) -> None:
+        self._watcher = watcher
         self._places = LivePlaces(root)
         self._mode = mode
         self._dtype: torch.dtype = getattr(torch, mode.dtype)
@@ -107,7 +115,7 @@ class ProjectCalls:
                 with unseen():
                     self.records.append(record_of(name, result))
                 return result
-            with self._under(args) as cast:
+            with self._watcher.comparing(), self._under(args) as cast:
                 result = function(*cast(args), **cast(kwargs))
             with unseen():
                 return self._returned(name, result)

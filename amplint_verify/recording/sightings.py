@@ -32,6 +32,7 @@ class Act(Enum):
     STALE_WEIGHTS = "stale-weights"  # the cast of a weight is older than its last write
     BEYOND = "beyond"  # a tensor is to hold a number that its dtype has not
     MERGED_POSITIONS = "merged-positions"
+    LOST_ANGLES = "lost-angles"  # half has rounded angles, and their sines have not one right bit
     ROUNDED_INTEGERS = "rounded-integers"
     MOVED_FACTORY = "moved-factory"  # built on the host, then moved
     COPIED = "copied"  # a tensor is built from a tensor
@@ -98,6 +99,24 @@ class Sighting:
     callers: tuple[UserExpression, ...] = ()
     module: ModulePath | None = None
     modules: int = 0
+
+
+@dataclass(frozen=True)
+class DigitLoss:
+    """The loss of all digits by an operation whose operands have theirs.
+
+    Args:
+        op: the operation, e.g. "sub".
+        path, row: the line that asks for it.
+        error: of the result, relative to its size.
+        bound: of the errors of the operands.
+    """
+
+    op: str
+    path: str
+    row: int
+    error: float
+    bound: float
 
 
 # What is kept of a value: of a tensor "dtype device dimensions", as "float16 cuda 1", the device

@@ -66,6 +66,16 @@ def add_one(x):
     return mean(x) + 1
 
 
+def rotated(positions, rates):
+    angles = positions[:, None] @ rates[None]
+    return angles.cos()
+
+
+def gap(x, y):
+    one = x.new_ones(1, 1)
+    return x @ one - y @ one, (x @ one + 1.49999).round()
+
+
 def narrowed(x):
     z = x @ x
     if z.dtype != torch.float32:
@@ -100,6 +110,22 @@ def test_loss():
 def test_energy():
     large = torch.full((2, 2), 100.0)
     assert energy(large, large).isfinite().all()
+
+
+def test_rotated():
+    library.rotated(torch.arange(4000.0), torch.ones(2))
+
+
+def test_gap():
+    x = torch.linspace(1, 2, 9)[:, None]
+    library.gap(x, x * 1.0001)
+
+
+def test_no_gap():
+    x = torch.linspace(1, 2, 9)[:, None]
+    library.gap(x, x + 0.1)  # some digits are lost
+    library.gap(x, (x / 3) * 3)  # float32 has none
+    library.gap(torch.zeros(1, 1), x[:1])  # `round` makes 2 of 1.49999 in half
 
 
 def test_refused():
@@ -185,7 +211,7 @@ def report(project: Path) -> str:
     status, report, rest = suite(project, "--amplint-under", MODE)
     assert status == 1
     assert "FAILED tests/test_library.py::test_fails" in report
-    assert "1 failed, 13 passed" in report, rest
+    assert "1 failed, 16 passed" in report, rest
     return report
 
 
@@ -203,15 +229,24 @@ def test_an_overflow_is_a_finding_and_what_is_not_finite_is_named(report: str) -
 
 
 def test_an_error_without_a_rule_is_listed(report: str) -> None:
-    lead = f"amplint: fails only under {MODE}: TypeError at library.py:53: no half here"
+    lead = f"amplint: fails only under {MODE}: TypeError at library.py:63: no half here"
     assert f"{lead}, in {ALL}test_refused" in report
     assert report.count("fails only") == 1
+
+
+def test_digits_that_no_operand_has_lost_are_lost_at_a_line(report: str) -> None:
+    lead = "library.py:52:12 AMP805 positions-in-half: `angles.cos()` has not one right bit"
+    assert lead in report
+    lead = f"amplint: loses its digits under {MODE}: `sub` at library.py:57: the error is "
+    (line,) = (line for line in report.splitlines() if "loses its digits" in line)
+    assert line.startswith(lead)
+    assert line.endswith(f"that of its operands below 0.4%, in {ALL}test_gap")
 
 
 def test_comparisons_and_tests_that_run_as_they_are_are_counted(report: str) -> None:
     also = f"beside what is reported, in {ALL}test_energy"
     assert f"a comparison failed in 2 tests under {MODE}, which is not reported; {also}" in report
-    assert f"ran 9 tests again under {MODE}" in report
+    assert f"ran 12 tests again under {MODE}" in report
     for reason in ("jit", "gradcheck", "float64"):
         assert f"1 test did not run again, because of {reason}" in report
 
@@ -232,7 +267,7 @@ def test_with_workers_and_an_error_fails_the_run_where_that_is_asked_for(project
     status, report, _ = suite(project, "--amplint-under", MODE, *workers, "-k", "refused or double")
     assert status == 1
     assert "2 passed" in report
-    assert report.count("TypeError at library.py:53") == 1
+    assert report.count("TypeError at library.py:63") == 1
 
 
 def test_a_mode_that_there_is_not(project: Path) -> None:
@@ -250,7 +285,9 @@ def test_the_command_shows_the_same(
     assert ran.status == 1
     assert "library.py:13:9 AMP204" in ran.out
     assert f"under {MODE} in {ALL}test_scatter and 1 more test" in ran.out
-    assert f"fails only under {MODE}: TypeError at library.py:53: no half here" in ran.err
+    assert f"fails only under {MODE}: TypeError at library.py:63: no half here" in ran.err
+    ran = amplint("observe", "--under", MODE, "--pytest", "tests", "-k", "refused")
+    assert (ran.status, ran.out) == (1, "2 files, no findings\n")
     ran = amplint("observe", "--under", MODE, "--entry", "library:mean")
     assert ran.status == 2
     assert "--under needs --pytest" in ran.err
