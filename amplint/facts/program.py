@@ -16,7 +16,7 @@ from amplint.ir.ast_cache import NodePlace
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.ir.model import FunctionFacts
-from amplint.project.modes import Assumption
+from amplint.project.modes import Assumption, Mode
 from amplint.util.progress import SILENT, Progress
 from amplint.values.atoms import UNKNOWN, Value
 
@@ -107,15 +107,10 @@ class FileView:
         return self._facts[kind].of(at) if at is not None else None
 
     @property
-    def is_audited(self) -> bool:
-        """Whether the settings presume an autocast region around modules and losses."""
-        return isinstance(self._facts.inference.files.presumes, Assumption)
-
-    @property
-    def users_choose_dtype(self) -> bool:
-        """Whether it is left to users which half dtype that region has."""
+    def mode(self) -> Mode | None:
+        """The mode that the settings assume of callers out of sight, if they do."""
         presumes = self._facts.inference.files.presumes
-        return isinstance(presumes, Assumption) and not presumes.mode.dtype
+        return presumes.mode if isinstance(presumes, Assumption) else None
 
     def function(self, identity: str) -> FunctionFacts:
         """The record of one of the file's functions; of the module where there is none."""

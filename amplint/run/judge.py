@@ -103,7 +103,7 @@ def lacking(finding: Finding, at: View) -> str:
 def speaks(at: View) -> bool:
     """Whether the rule speaks of regions that are presumed in this project."""
     if at.rule.presumes is Presumes.AUDITED:
-        return at.source.is_audited
+        return at.source.mode is not None
     return at.rule.presumes is not Presumes.NEVER
 
 

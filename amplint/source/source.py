@@ -20,7 +20,7 @@ from amplint.facts.inference_results import Regions
 from amplint.facts.program import FileView
 from amplint.findings.declaration import Declaration
 from amplint.findings.finding import Cost, Finding, Fix, Group, Related, RuleName, Safety
-from amplint.project.modes import RUNS_SO
+from amplint.project.modes import RUNS_SO, Mode
 from amplint.source.edits.code_edits import REFUSED, Edits, within_f_strings
 from amplint.source.edits.comments import Comments
 from amplint.source.edits.imports import Imports
@@ -84,14 +84,9 @@ class Source:
         return self._matches[pattern]
 
     @property
-    def is_audited(self) -> bool:
-        """Whether the settings presume an autocast region around modules and losses."""
-        return self._facts.is_audited
-
-    @property
-    def users_choose_dtype(self) -> bool:
-        """Whether it is left to users which half dtype that region has."""
-        return self._facts.users_choose_dtype
+    def mode(self) -> Mode | None:
+        """The mode that the settings assume of callers out of sight, if they do."""
+        return self._facts.mode
 
     def class_around(self, node: cst.CSTNode) -> ast.ClassDef | None:
         """The innermost class around a node."""

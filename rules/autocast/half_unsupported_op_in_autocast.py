@@ -119,9 +119,10 @@ def check(call: View) -> Iterator[Finding]:
 def check_of_any_half(call: View) -> Iterator[Finding]:
     """Ex) torch.fft.rfft(x) in a library, whose users choose which half the region has"""
     region, op = call.enabled_region, operation(call)
-    if op is None or region is None or not call.source.is_audited:
+    mode = call.source.mode
+    if op is None or region is None or mode is None:
         return
-    is_open = call.source.users_choose_dtype
+    is_open = not mode.dtype
     if not is_open and not (region.dtype == "float16" and ".fft." in op.name):
         return
     by_operand = {each: tensor for each in op.operands if (tensor := tensor_on_a_path(each))}

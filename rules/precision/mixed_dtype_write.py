@@ -149,7 +149,7 @@ def is_advanced(index: View, dimensioned: bool) -> bool:
         atom = only(atom.element)  # torch.where(mask), mask.nonzero(as_tuple=True)
     if isinstance(atom, TensorTree):
         # An input, or a comparison with one. Of a nest, no tensor could be asked for it.
-        return dimensioned and index.source.is_audited
+        return dimensioned and index.source.mode is not None
     if not isinstance(atom, Tensor) or (atom.rank != 1 and atom.dtype != "bool"):
         return False
     return dimensioned or atom.dtype in SIGNED_INTEGERS
