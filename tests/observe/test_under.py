@@ -76,6 +76,15 @@ def gap(x, y):
     return x @ one - y @ one, (x @ one + 1.49999).round()
 
 
+class Ascent(torch.optim.Optimizer):
+    def __init__(self, params):
+        super().__init__(params, {})
+
+    def step(self):
+        for weight in self.param_groups[0]["params"]:
+            narrowed(weight.grad)
+
+
 def narrowed(x):
     z = x @ x
     if z.dtype != torch.float32:
@@ -130,6 +139,12 @@ def test_no_gap():
 
 def test_refused():
     library.narrowed(torch.ones(2, 2))
+
+
+def test_optimizer():
+    weight = torch.nn.Parameter(torch.ones(2, 2))
+    mean(weight).backward()
+    library.Ascent([weight]).step()
 
 
 def test_compared():
@@ -211,7 +226,7 @@ def report(project: Path) -> str:
     status, report, rest = suite(project, "--amplint-under", MODE)
     assert status == 1
     assert "FAILED tests/test_library.py::test_fails" in report
-    assert "1 failed, 16 passed" in report, rest
+    assert "1 failed, 17 passed" in report, rest
     return report
 
 
@@ -229,8 +244,8 @@ def test_an_overflow_is_a_finding_and_what_is_not_finite_is_named(report: str) -
 
 
 def test_an_error_without_a_rule_is_listed(report: str) -> None:
-    lead = f"amplint: fails only under {MODE}: TypeError at library.py:63: no half here"
-    assert f"{lead}, in {ALL}test_refused" in report
+    lead = f"amplint: fails only under {MODE}: TypeError at library.py:72: no half here"
+    assert f"{lead}, in {ALL}test_refused\n" in report
     assert report.count("fails only") == 1
 
 
@@ -246,7 +261,7 @@ def test_digits_that_no_operand_has_lost_are_lost_at_a_line(report: str) -> None
 def test_comparisons_and_tests_that_run_as_they_are_are_counted(report: str) -> None:
     also = f"beside what is reported, in {ALL}test_energy"
     assert f"a comparison failed in 2 tests under {MODE}, which is not reported; {also}" in report
-    assert f"ran 12 tests again under {MODE}" in report
+    assert f"ran 13 tests again under {MODE}" in report
     for reason in ("jit", "gradcheck", "float64"):
         assert f"1 test did not run again, because of {reason}" in report
 
@@ -267,7 +282,7 @@ def test_with_workers_and_an_error_fails_the_run_where_that_is_asked_for(project
     status, report, _ = suite(project, "--amplint-under", MODE, *workers, "-k", "refused or double")
     assert status == 1
     assert "2 passed" in report
-    assert report.count("TypeError at library.py:63") == 1
+    assert report.count("TypeError at library.py:72") == 1
 
 
 def test_a_mode_that_there_is_not(project: Path) -> None:
@@ -285,7 +300,7 @@ def test_the_command_shows_the_same(
     assert ran.status == 1
     assert "library.py:13:9 AMP204" in ran.out
     assert f"under {MODE} in {ALL}test_scatter and 1 more test" in ran.out
-    assert f"fails only under {MODE}: TypeError at library.py:63: no half here" in ran.err
+    assert f"fails only under {MODE}: TypeError at library.py:72: no half here" in ran.err
     ran = amplint("observe", "--under", MODE, "--pytest", "tests", "-k", "refused")
     assert (ran.status, ran.out) == (1, "2 files, no findings\n")
     ran = amplint("observe", "--under", MODE, "--entry", "library:mean")
