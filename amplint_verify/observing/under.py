@@ -23,6 +23,7 @@ import torch
 from torch.nn.utils import stateless
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
+from amplint.knowledge.vocabulary import TRAINS
 from amplint.project.modes import Mode
 from amplint_verify.backends import policy
 from amplint_verify.observing.live import LivePlaces, LiveWatcher, rebind
@@ -266,9 +267,11 @@ def is_optimizer(args: Sequence[Any]) -> bool:
 
 
 def is_plain(value: object) -> bool:
-    """Whether the body of a function has run when its call returns."""
+    """Whether a function trains nothing, and its body has run when its call returns."""
     late = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
-    return isinstance(value, FunctionType) and not any(is_late(value) for is_late in late)
+    if not isinstance(value, FunctionType) or any(is_late(value) for is_late in late):
+        return False
+    return TRAINS.isdisjoint(value.__code__.co_names)  # what trains opens its own regions
 
 
 def methods_of(kind: type) -> Iterator[tuple[type, str, FunctionType]]:

@@ -85,6 +85,17 @@ class Ascent(torch.optim.Optimizer):
             narrowed(weight.grad)
 
 
+def trained(weight, x):
+    loss = _narrowed(weight @ x)
+    loss.backward()
+
+
+def _narrowed(z):
+    if z.dtype != torch.float32:
+        raise TypeError("trained in a region")
+    return z.sum()
+
+
 def narrowed(x):
     z = x @ x
     if z.dtype != torch.float32:
@@ -145,6 +156,10 @@ def test_optimizer():
     weight = torch.nn.Parameter(torch.ones(2, 2))
     mean(weight).backward()
     library.Ascent([weight]).step()
+
+
+def test_trained():
+    library.trained(torch.nn.Parameter(torch.ones(2, 2)), torch.ones(2, 2))
 
 
 def test_compared():
@@ -226,7 +241,7 @@ def report(project: Path) -> str:
     status, report, rest = suite(project, "--amplint-under", MODE)
     assert status == 1
     assert "FAILED tests/test_library.py::test_fails" in report
-    assert "1 failed, 17 passed" in report, rest
+    assert "1 failed, 18 passed" in report, rest
     return report
 
 
@@ -244,7 +259,7 @@ def test_an_overflow_is_a_finding_and_what_is_not_finite_is_named(report: str) -
 
 
 def test_an_error_without_a_rule_is_listed(report: str) -> None:
-    lead = f"amplint: fails only under {MODE}: TypeError at library.py:72: no half here"
+    lead = f"amplint: fails only under {MODE}: TypeError at library.py:83: no half here"
     assert f"{lead}, in {ALL}test_refused\n" in report
     assert report.count("fails only") == 1
 
@@ -282,7 +297,7 @@ def test_with_workers_and_an_error_fails_the_run_where_that_is_asked_for(project
     status, report, _ = suite(project, "--amplint-under", MODE, *workers, "-k", "refused or double")
     assert status == 1
     assert "2 passed" in report
-    assert report.count("TypeError at library.py:72") == 1
+    assert report.count("TypeError at library.py:83") == 1
 
 
 def test_a_mode_that_there_is_not(project: Path) -> None:
@@ -300,7 +315,7 @@ def test_the_command_shows_the_same(
     assert ran.status == 1
     assert "library.py:13:9 AMP204" in ran.out
     assert f"under {MODE} in {ALL}test_scatter and 1 more test" in ran.out
-    assert f"fails only under {MODE}: TypeError at library.py:72: no half here" in ran.err
+    assert f"fails only under {MODE}: TypeError at library.py:83: no half here" in ran.err
     ran = amplint("observe", "--under", MODE, "--pytest", "tests", "-k", "refused")
     assert (ran.status, ran.out) == (1, "2 files, no findings\n")
     ran = amplint("observe", "--under", MODE, "--entry", "library:mean")
