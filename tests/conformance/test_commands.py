@@ -47,7 +47,7 @@ NOT_RUN: Mapping[str, str] = {
 }
 # The page that shows what commands print of the example; transcripts elsewhere are of other code.
 OF_THE_EXAMPLE = ("first-run",)
-RUNS_A_PROGRAM = re.compile(r"amplint .*--(?:entry|script|pytest)\b")
+RUNS_A_PROGRAM = re.compile(r"amplint .*--(?:entry|script|pytest|module)\b")
 # Of a shell's lines that call no amplint, what later ones rest on.
 FOLLOWED = re.compile(r"cd \S+$")
 
@@ -131,11 +131,23 @@ if __name__ == "__main__":
     smoke_test()
 """
 # What programs need to be run. Each runs the one fix that there is, so that each has a verdict.
+MODELS = """from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.conv = nn.Conv2d(3, width, 1)
+
+    def forward(self, x):
+        return self.conv(x)
+"""
 TRAINED = {
     "pyproject.toml": '[project]\nname = "scratch"\n',
     "train.py": "from pkg.training import smoke_test\n\nsmoke_test()\n",
     "pkg/__init__.py": "",
     "pkg/training.py": TRAINING,
+    "pkg/models.py": MODELS,
     "pkg/model.py": "from pkg.training import example, forward\n",
     "tests/test_training.py": "from pkg.training import smoke_test as test_small\n",
 }

@@ -13,7 +13,7 @@ from amplint.findings.finding import Edit, Finding, Fix, Safety
 from amplint.inference.whole_program.observation_values import filled
 from amplint.project import observations
 from amplint.project.config import Settings
-from amplint.run import engine, observation_findings
+from amplint.run import engine
 from amplint.run.cache import NAME, Cache
 from amplint.run.linking import LiveLinker
 from amplint.run.observation_findings import FoundObservations, marked
@@ -117,7 +117,7 @@ class Net(nn.Module):
     assert codes(without) == ["AMP101"]
     given = {"parameters": {"sizes": [{"rows": "int64 cpu 1"}]}}
     assert check(text, {"Net.forward": given}) == without
-    monkeypatch.setattr(observation_findings, "joined", lambda _, other, __: other)
+    monkeypatch.setattr(engine, "joined", lambda _, other, __: other)
     assert check(text, {"Net.forward": given}) == []
 
 
