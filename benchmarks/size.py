@@ -26,9 +26,9 @@ FOLDERS = ("amplint", "amplint_verify", "rules", "tests")
 # What there may be at most. A commit that raises a figure says what a user gets for it.
 BUDGET = {
     "rules": 12_035,
-    "amplint without verify": 39_405,
+    "amplint without verify": 39_415,
     "the harness": 9_390,
-    "tests": 41_620,
+    "tests": 41_645,
     "a median rule": 60,
     "names of an author's surface": 300,
     "rules on by default": 85,

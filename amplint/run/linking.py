@@ -15,6 +15,7 @@ from amplint.inference.incremental.continuation import can_go_on, continued
 from amplint.inference.incremental.interface import different
 from amplint.inference.incremental.resumption import take_up
 from amplint.inference.incremental.snapshot import KeptOnDisk, Snapshot, snapshot_of
+from amplint.inference.whole_program.float_inputs import FloatInputs
 from amplint.inference.whole_program.presumption import Presumption
 from amplint.inference.whole_program.text_questions import trains_on_host
 from amplint.ir.file_index import File
@@ -114,10 +115,18 @@ class Linker:
 def environment_of(files: Files) -> list[str]:
     """All that decides about values besides the digests of the files: amplint itself, the project's
     models of frameworks, what files ask of these, whether it presumes that they run under
-    autocast, and whether they train on the CPU."""
+    autocast, and on which inputs, and whether they train on the CPU."""
     presumption = Presumption(files, files.presumes)
     keys = [*files.own_models, *files.asked_by_files, *presumption.key, str(trains_on_host(files))]
+    keys.append(key_of_inputs(files))
     return [environment_digest(), *keys, observations.digest_of(files.observed)]
+
+
+def key_of_inputs(files: Files) -> str:
+    """The digest of the inputs that the settings assume a dtype of; "" where they assume none."""
+    if not isinstance(files.presumes, Assumption):
+        return ""
+    return key_of("inputs", list(FloatInputs(files).table()))
 
 
 def variant_of(files: Files) -> tuple[str, ...]:
@@ -204,6 +213,8 @@ class LiveLinker:
         if Presumption(files, files.presumes).key != inference.unseen.presumption.key:
             return None
         if trains_on_host(files) != inference.texts.trains_on_host:
+            return None
+        if key_of_inputs(files) != key_of_inputs(inference.files):
             return None
         if files.own_models != inference.files.own_models:
             return None

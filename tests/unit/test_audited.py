@@ -9,11 +9,14 @@ import pytest
 from amplint.facts.program import linked
 from amplint.findings.finding import Finding, Safety
 from amplint.inference import Inference
+from amplint.inference.whole_program.float_inputs import FloatInputs
 from amplint.ir import ops
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.run import engine
+from amplint.run.linking import LiveLinker
 from amplint.run.public_functions import summary, table
+from amplint.util.progress import SILENT
 from amplint.values.atoms import Tensor
 from tests.helpers import presumes, request, write
 
@@ -419,3 +422,28 @@ def test_an_einsum_that_names_its_letters_has_dimensions(tmp_path: Path) -> None
     (finding,) = under("autocast-float16", text.format("ij,bj->bi"), tmp_path)
     assert finding.startswith("AMP204 if `x` is float32 here: ")
     assert under("autocast-float16", text.format("ij,bj->"), tmp_path) == []  # may be a number
+
+
+def test_functions_that_call_each_other_take_the_same_in_any_order() -> None:
+    text = (
+        "def a(x, n):\n    return b(x, n)\n\n\ndef b(y, n):\n    return a(y, n) if n else y.exp()\n"
+    )
+    for order in (("a", "b"), ("b", "a")):
+        files = Files({"a.py": File("a.py", HEAD + text)})
+        inputs = FloatInputs(files)
+        names = [inputs.of(files["a.py"].facts.functions[f"a.py::{name}"]) for name in order]
+        assert sorted(map(sorted, names)) == [["x"], ["y"]]
+
+
+def test_an_edit_that_changes_what_callers_take_links_anew() -> None:
+    """The outer one reads no value of what was edited."""
+    linker = LiveLinker()
+    helper = "def helper(x):\n    {}\n    return 0\n"
+    middle = "from h import helper\n\n\ndef middle(x):\n    helper(x)\n    return 0\n"
+    use = "from m import middle\n\n\ndef public(x):\n    middle(x)\n    return x\n"
+    rest = {"m.py": File("m.py", middle), "use.py": File("use.py", use)}
+    edits = {"x.exp()": None, "x.log()": ["h.py"], "[each for each in x]": None}
+    for body, changed in edits.items():
+        indexed = {"h.py": File("h.py", helper.format(body)), **rest}
+        linker.link(Files(indexed, presumes=presumes(True)), SILENT)
+        assert linker.changed == changed

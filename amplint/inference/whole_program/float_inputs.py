@@ -7,12 +7,15 @@ functions of modules, since it is asked before values are known; those of a name
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from amplint.inference.function.activations import floats_taken
 from amplint.ir.file_set import Files
 from amplint.ir.model import FunctionFacts
+from amplint.util.walks import Solver
+
+Names = frozenset[str]  # of parameters
 
 
 class FloatInputs:
@@ -24,37 +27,46 @@ class FloatInputs:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._by_function: dict[str, frozenset[str]] = {}
+        self._names: Solver[str, Names] = Solver(self._solve, frozenset())
 
-    def of(self, function: FunctionFacts) -> frozenset[str]:
+    def of(self, function: FunctionFacts) -> Names:
         """The names of those parameters of a function."""
-        if function.id not in self._by_function:
-            self._by_function[function.id] = frozenset()  # of functions that call each other
-            graph = self._files[function.path].graph(function.id)
-            names = (graph.nodes[number].data for number in floats_taken(graph, self._take))
-            self._by_function[function.id] = frozenset(names)
-        return self._by_function[function.id]
+        return self._names(function.id)
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """All functions of the files, each with those of its parameters. An edit that changes it
+        changes values in functions that read nothing of what was edited."""
+        for function in self._functions():
+            yield function.id, *sorted(self.of(function))
+
+    def _functions(self) -> Iterator[FunctionFacts]:
+        for path in sorted(self._files.own):
+            # A graph adds the lambdas in it to the functions of the file.
+            for function in list(self._files.own[path].facts.functions.values()):
+                if function.kind == "function":
+                    yield function
 
     @cached_property
     def _by_name(self) -> dict[str, list[FunctionFacts]]:
         """The functions of modules by name."""
         by_name: dict[str, list[FunctionFacts]] = {}
-        for function in self._of_modules():
-            by_name.setdefault(function.name, []).append(function)
+        for function in self._functions():
+            if function.parent == self._files.own[function.path].facts.module:
+                by_name.setdefault(function.name, []).append(function)
         return by_name
 
-    def _of_modules(self) -> Iterable[FunctionFacts]:
-        for path in sorted(self._files.own):
-            facts = self._files.own[path].facts
-            yield from (f for f in facts.functions.values() if f.parent == facts.module)
+    def _solve(self, identity: str, ask: Callable[[str], Names]) -> Names:
+        def take(name: str, place: int | str) -> bool:
+            functions = self._by_name.get(name, ())
+            answers = [parameter_at(each, place) in ask(each.id) for each in functions]
+            return bool(answers) and all(answers)
 
-    def _take(self, name: str, place: int | str) -> bool:
-        """Whether the functions of a name take floating-point numbers by a place, or keyword."""
-        functions = self._by_name.get(name, ())
-        return bool(functions) and all(takes(self, function, place) for function in functions)
+        graph = self._files[identity.partition("::")[0]].graph(identity)
+        return frozenset(graph.nodes[number].data for number in floats_taken(graph, take))
 
 
-def takes(inputs: FloatInputs, function: FunctionFacts, place: int | str) -> bool:
-    if isinstance(place, int):
-        place = function.places[place] if place < len(function.places) else ""
-    return place in inputs.of(function)
+def parameter_at(function: FunctionFacts, place: int | str) -> str:
+    """The parameter that a call fills by a place, or keyword; "" where there is none."""
+    if isinstance(place, str):
+        return place
+    return function.places[place] if place < len(function.places) else ""
