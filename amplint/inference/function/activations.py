@@ -147,7 +147,7 @@ def computes_floats(name: str) -> bool:
     if name.rpartition(".")[2] in ("sum", "prod", "cumsum", "cumprod", "one_hot", "embedding"):
         return False
     layer = f"torch.nn.functional.{name.rpartition('.')[2]}"
-    if policy(name, "cuda") is not None or layer in RESULTS or name.startswith(layer):
+    if policy(name, "cuda") is not None or layer in RESULTS or name == layer:
         return True
     return result is not None and result.dtype in ("float-of", "promote-float")
 
