@@ -25,15 +25,15 @@ HARNESS = ("amplint/verify/", "amplint/observing/")  # where it lay before it wa
 FOLDERS = ("amplint", "amplint_verify", "rules", "tests")
 # What there may be at most. A commit that raises a figure says what a user gets for it.
 BUDGET = {
-    "rules": 12_035,
-    "amplint without verify": 39_415,
+    "rules": 12_130,
+    "amplint without verify": 39_440,
     "the harness": 9_390,
-    "tests": 41_645,
+    "tests": 41_665,
     "a median rule": 60,
     "names of an author's surface": 300,
     "rules on by default": 85,
     "tests collected": 10_200,
-    "words of docs/": 45_500,
+    "words of docs/": 45_600,
 }
 SILENT = frozenset(
     {

@@ -422,3 +422,22 @@ NUMPY_KEEPS: frozenset[str] = words_of(
     "clip copy flatten ravel repeat reshape round squeeze transpose"
 )
 """Methods of an array that give an array of the same dtype."""
+
+# --------------------------------------------------------------------------- attention
+
+ATTENTIONS: dict[str, tuple[str, ...]] = {
+    "flash_attn.flash_attn_func": ("q", "k", "v"),
+    "flash_attn.flash_attn_interface.flash_attn_func": ("q", "k", "v"),
+    "flash_attn.flash_attn_varlen_func": ("q", "k", "v"),
+    "flash_attn.flash_attn_interface.flash_attn_varlen_func": ("q", "k", "v"),
+    "flash_attn.flash_attn_kvpacked_func": ("q", "kv"),
+    "flash_attn.flash_attn_varlen_kvpacked_func": ("q", "kv"),
+    "sageattention.sageattn": ("q", "k", "v"),
+    "xformers.ops.memory_efficient_attention": ("query", "key", "value"),
+}
+"""Attentions of other libraries -> the arguments that have to be of one dtype, the first ones;
+autocast casts none of them.
+
+Source: csrc/flash_attn/flash_api.cpp ("query and key must have the same dtype"), sageattention/
+core.py ("All tensors must have the same dtype"), xformers/ops/fmha/common.py ("Query/Key/Value
+should either all have the same dtype")."""

@@ -101,10 +101,14 @@ def lacking(finding: Finding, at: View) -> str:
 
 
 def speaks(at: View) -> bool:
-    """Whether the rule speaks of regions that are presumed in this project."""
-    if at.rule.presumes is Presumes.AUDITED:
-        return at.source.mode is not None
-    return at.rule.presumes is not Presumes.NEVER
+    """Whether the rule speaks of what is presumed in this project: regions, or that callers cast
+    the module, where no region helps, so that each rule speaks."""
+    mode = at.source.mode
+    if mode is not None and not mode.is_region:
+        return True
+    return at.rule.presumes is Presumes.ALWAYS or (
+        at.rule.presumes is Presumes.AUDITED and mode is not None
+    )
 
 
 def by_unit(

@@ -12,7 +12,6 @@ from amplint.knowledge.operations import SHAPE_METHODS
 from .._shared.constants import number_of
 from .._shared.dtypes import is_receiver_of, taken_by
 
-SHAPE_FUNCTIONS = frozenset({"torch.triu", "torch.tril"})
 # What in-place methods write: the position of the argument.
 COPIES = frozenset({"index_copy", "index_put", "masked_scatter", "put", "scatter"})
 WRITTEN = {
@@ -91,7 +90,7 @@ def is_exact_in_half(number: float) -> bool:
 def _leaves_buffer(at: View, buffer: View) -> bool:
     """Ex) buffer.normal_(), buffer.unsqueeze(0), torch.triu(buffer), buffer[:n] = x"""
     if is_receiver_of(buffer, at):
-        return at.method.endswith("_") or at.method in SHAPE_METHODS
+        return at.method.endswith("_") or at.method in {*SHAPE_METHODS, "tril", "triu"}
     if at.op == "put":
         return at.operands[0].is_same(buffer)
-    return at.callee in SHAPE_FUNCTIONS
+    return at.callee in ("torch.tril", "torch.triu")

@@ -46,7 +46,8 @@ from .._shared.dtypes import ARITHMETIC, operation, taken_by
 from ._buffers import buffers, half_holds, written_into
 from ._operands import dtype_evidence, may_default_to_half
 
-FACTORIES = frozenset({"torch.zeros", "torch.ones", "torch.full", "torch.empty"})
+WHERE = "torch.where"  # of two numbers
+FACTORIES = frozenset({"torch.zeros", "torch.ones", "torch.full", "torch.empty", WHERE})
 # These demand equal dtypes, the second kind only where no region casts their operands.
 STRICT = frozenset({"torch.lerp"})
 JOINS = frozenset(
@@ -61,6 +62,7 @@ rule = Rule(
     witness=Dtype(bad="float32", good="bfloat16"),
     changes=frozenset({Change.DTYPE}),
     presumes=Presumes.ALWAYS,
+    supersedes=("AMP213",),
 )
 
 
@@ -77,6 +79,8 @@ class Meeting:
 def check(call: View) -> Iterator[Finding]:
     tensor = call.tensor
     if call.callee not in FACTORIES or call.arg("dtype") is not None:
+        return
+    if call.callee == WHERE and any(each.tensor is not None for each in call.operands[2:]):
         return
     if tensor is None or tensor.dtype != "float32" or tensor.rank == 0:
         return

@@ -58,7 +58,10 @@ from amplint import (
     Related,
     Rule,
     Safety,
+    Sequence,
+    Tensor,
     TensorTree,
+    Value,
     View,
     calls_of,
     is_unknown,
@@ -118,13 +121,23 @@ def check(call: View) -> Iterator[Finding]:
 
 
 def state_of_another_dtype(argument: View, state: View) -> Iterator[Finding]:
-    """Ex) lstm(x.half(), (h0, c0))"""
+    """Ex) lstm(x.half(), (h0, c0)), where `h0` is float32, be it on one path"""
+    into = argument.tensor
     for part in state.operands if state.op == "tuple" else (state,):
-        if argument.tensor and part.tensor and differ(argument.tensor.dtype, part.tensor.dtype):
-            dtypes = f"{part.tensor.dtype} and the input is {argument.tensor.dtype}"
-            because = dtype_evidence(part.tensor, argument.tensor)
-            yield part.finding(f"`{part.brief}` is {dtypes}: this raises", because)
-            return
+        for tensor in tensors_in(part.value):
+            if into is not None and differ(into.dtype, tensor.dtype):
+                where = "" if part.tensor is not None else " on one path"
+                dtypes = f"{tensor.dtype}{where} and the input is {into.dtype}"
+                because = dtype_evidence(tensor, into)
+                yield part.finding(f"`{part.brief}` is {dtypes}: this raises", because)
+                return
+
+
+def tensors_in(value: Value) -> Iterator[Tensor]:
+    """The tensors that a value may be, or a tuple of them holds."""
+    for atom in value:
+        parts = atom.items or () if isinstance(atom, Sequence) else [{atom}]
+        yield from (each for part in parts for each in part if isinstance(each, Tensor))
 
 
 @rule.on(nodes("call") & WITH_HALF)

@@ -331,6 +331,7 @@ class Net(nn.Module):
     def __init__(self):
         super().__init__()
         self.fc = nn.Linear(8, 8)
+        self.rnn = nn.LSTM(8, 8)
         self.scale = nn.Parameter(torch.ones(8))
         self.register_buffer("table", torch.ones(8, 8))
         self.plain = torch.ones(8, 8)
@@ -346,6 +347,9 @@ class Net(nn.Module):
         ("self.fc(torch.arange(8.0))", "AMP206 if the module is cast to float16: `self.fc` is"),
         ("x @ torch.zeros(8, 8)", "AMP201 if `x` is float16 here, as the module is: "),
         ("F.linear(torch.zeros(8, 8), self.scale)", "AMP201 if the module is float16 here: "),
+        ("torch.where(x > 0, 1.0, -1.0) * self.scale", "AMP201 if the module is float16 here: "),
+        ("self.rnn(x, (torch.zeros(1, 8), torch.zeros(1, 8)))", "AMP206 if `x` is float16 here"),
+        ("x.float().softmax(-1) @ x", "AMP213 if `x` is float16 here, as the module is: `x` is"),
         ("x @ self.table", ""),
         ("self.fc(x) * self.scale", ""),
     ],
@@ -355,6 +359,28 @@ def test_a_module_that_is_cast_as_a_whole(body: str, finding: str, tmp_path: Pat
     assert len(findings) == bool(finding)
     assert all(each.startswith(finding) for each in findings)
     assert under("autocast-float16", CAST.format(body), tmp_path) == []
+
+
+ATTENTION = """
+from flash_attn import flash_attn_func
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.norm = nn.Linear(8, 8), nn.LayerNorm(8)
+
+    def forward(self, x):
+        q = self.q(x)
+        return flash_attn_func({}, q, q), F.softmax(q, -1) @ q
+"""
+
+
+@pytest.mark.parametrize(("given", "codes"), [("self.norm(q)", ["AMP213"]), ("q", [])])
+def test_a_region_casts_nothing_for_the_kernels_of_libraries(
+    given: str, codes: list[str], tmp_path: Path
+) -> None:
+    findings = under("autocast-float16", ATTENTION.format(given), tmp_path)
+    assert [each[:6] for each in findings] == codes
 
 
 def test_a_public_function_takes_what_it_hands_on(tmp_path: Path) -> None:

@@ -212,8 +212,10 @@ class AttributeReads(FramePart):
         def cast(atom: Atom) -> Value:
             if isinstance(atom, Object) and atom.kind == "module":
                 return one(replace(atom, dtype=atom.dtype or dtype))
-            is_parameter = isinstance(atom, Tensor) and atom.grad
-            return transfer.floats_as(dtype, evidence, one(atom)) if is_parameter else one(atom)
+            # A parameter of unknown dtype, as `torch.empty(n, **factory)`, is a floating one.
+            if isinstance(atom, Tensor) and atom.grad and atom.dtype in ("float32", None):
+                return one(replace(atom, dtype=dtype, dtype_evidence=evidence))
+            return one(atom)
 
         return join(map(cast, value))
 

@@ -11,6 +11,7 @@ from amplint.inference.transfer.kinds import NOTHING, Site
 from amplint.inference.transfer.promotion import (
     autocast_dtype,
     common_device,
+    lifted,
     number_kinds,
     promote,
     tensors_in,
@@ -114,7 +115,10 @@ def native_dtype(
         # What is joined has the same number of dimensions.
         sides = without_condition(name, operands, arguments)
         ranked = [replace(t, rank=1) for t in sides] if result.rank == "some" else sides
-        dtype = promote(ranked, word == "promote-float", number_kinds(arguments.all))
+        numbers = number_kinds(arguments.all)
+        dtype = promote(ranked, word == "promote-float", numbers)
+        if not sides and numbers and numbers <= {"bool", "float", "int"}:
+            dtype = lifted("bool", numbers)  # torch.where(mask, 1.0, 0.0)
         half = agreed(t.half_on_a_path for t in ranked) if dtype is None else None
         like = [t for t in sides if t.dtype == dtype or (half and t.half_on_a_path)]
         return ShownDtype(dtype, first_of(t.dtype_evidence for t in like), half)
