@@ -146,6 +146,8 @@ def options(
         raise click.UsageError("--input needs --module")
     if under is not None and module is None and pytest is None:
         raise click.UsageError("--under needs --pytest or --module: these show who calls what")
+    if under is not None and pytest is not None and backend:
+        raise click.UsageError("--backend cannot be combined with --under and --pytest")
     if inputs is not None and entry is None:
         raise click.UsageError("--inputs needs --entry")
     if steps is not None and pytest is not None:

@@ -103,6 +103,8 @@ def observe(
         click.echo(f"{announcement}\n{projects.warning(options)}", err=True)
     try:
         has_page = any(output.format == "html" for output in outputs)
+        if program["under"] and program["pytest"] is not None and (has_page or save):
+            raise click.UsageError("--under with --pytest shows no step, and saves nothing")
         run = project.observed(request, options, has_page, save)
     except OSError as error:
         raise Failure(f"the project cannot be copied: {error}") from error

@@ -10,6 +10,7 @@ import warnings
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import zip_longest
+from time import monotonic
 from typing import NamedTuple
 
 import pytest
@@ -22,6 +23,8 @@ from amplint_verify.observing.live import LiveWatcher
 from amplint_verify.observing.second_run import OF_HALF, Ending, SecondRun, ending_of
 from amplint_verify.recording.observation import Observation
 from amplint_verify.recording.raised import place
+
+LATE = "the time limit"
 
 
 class FirstRun(NamedTuple):
@@ -74,18 +77,29 @@ class TestsAgain:
         """Keep the states of the random generators, which other plugins have seeded by now."""
         self._generators = under.generators()
 
+    def is_late(self) -> str:
+        """A test is not to run, for the time is up. Returns the reason."""
+        self._calls.reason = LATE
+        return LATE
+
     def after_first(self, item: pytest.Item, observation: Observation) -> None:
         """A test has passed. One that has called nothing of the project does not run again."""
         calls = self._calls
         if calls.reason:
-            nothing = replace(observation, sightings=(), flags=())
-            ending = Ending.AS_IT_IS
-            self._runs.append(SecondRun(item.nodeid, ending, nothing, reason=calls.reason))
+            self._leave(item, observation, calls.reason)
         elif calls.records:
             self._firsts.append(FirstRun(item, self._generators, calls.records, observation))
 
-    def run(self) -> list[SecondRun]:
-        """The second runs of the tests."""
+    def _leave(self, item: pytest.Item, observation: Observation, reason: str) -> None:
+        nothing = replace(observation, sightings=(), flags=())
+        self._runs.append(SecondRun(item.nodeid, Ending.AS_IT_IS, nothing, reason=reason))
+
+    def run(self, last: float) -> list[SecondRun]:
+        """The second runs of the tests.
+
+        Args:
+            last: when none begins any more, by `time.monotonic`.
+        """
         with warnings.catch_warnings():  # a suite may raise warnings as errors
             warnings.simplefilter("ignore")
             policy.install()
@@ -93,7 +107,10 @@ class TestsAgain:
         try:
             followers = (first.item for first in self._firsts[1:])
             for first, follower in zip_longest(self._firsts, followers):
-                self._runs.append(self._second(first, follower))
+                if monotonic() > last:
+                    self._leave(first.item, first.observation, LATE)
+                else:
+                    self._runs.append(self._second(first, follower))
         finally:
             self._plugins.unregister(self)
         return self._runs

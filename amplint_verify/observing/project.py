@@ -121,7 +121,7 @@ def observed_under(request: Request, options: Options, static: Outcome) -> Obser
             root=place,
             target=AGAIN,
             backend="cpu",
-            args=(to_json(options.program), str(request.selection.root), mode),
+            args=(to_json(options.program), str(request.selection.root), mode, options.seconds),
             seconds=options.seconds,
             memory=options.memory,
             asked=questions.rows,

@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
+from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -110,10 +112,12 @@ class SuiteWatcher:
 
     Args:
         record: hears what they show.
+        end, last: when no test begins any more, and none its second run, by `time.monotonic`.
     """
 
-    def __init__(self, record: TestRecord) -> None:
+    def __init__(self, record: TestRecord, end: float = inf, last: float = inf) -> None:
         self._record = record
+        self._end, self._last = end, last
         self._watcher: LiveWatcher | None = None
         self._again: TestsAgain | None = None
         self._error: BaseException | None = None
@@ -135,7 +139,8 @@ class SuiteWatcher:
                     stack.enter_context(self._again.leaving())
                 outcome: Any = yield
                 if self._again is not None and outcome.excinfo is None:
-                    self._record.second_runs += self._again.run()
+                    self._end = inf  # the second runs pass through here, too
+                    self._record.second_runs += self._again.run(self._last)
         except NestedError:  # pytest in a program that is watched
             yield
 
@@ -152,13 +157,15 @@ class SuiteWatcher:
         yield
         observation = watcher.observation(self._error)
         self._record.add(observation)
-        if self._again is not None and self._error is None:
+        if self._again is not None and isinstance(self._error, pytest.skip.Exception | None):
             self._again.after_first(item, observation)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self) -> None:
         if self._again is not None:
             self._again.note_generators()
+            if monotonic() > self._end:
+                pytest.skip(self._again.is_late())
 
     def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> None:
         if call.excinfo is not None:

@@ -159,9 +159,10 @@ class ProjectCalls:
         self._is_installed = True
         old, new = [], []
         for owner, name, function in self._public():
-            wrapper = self._wrappers.setdefault(function, self._passing(function))
+            plain = unbound(function)
+            wrapper = self._wrappers.setdefault(plain, self._passing(plain))
             if isinstance(owner, type):
-                setattr(owner, name, wrapper)
+                setattr(owner, name, wrapper if plain is function else type(function)(wrapper))
                 self._replaced.callback(setattr, owner, name, function)
             else:
                 old.append(function)
@@ -194,7 +195,7 @@ class ProjectCalls:
         for parameters in self._parameters:
             parameters.update({n: by_id[id(v)] for n, v in parameters.items() if id(v) in by_id})
 
-    def _public(self) -> Iterator[tuple[Any, str, FunctionType]]:
+    def _public(self) -> Iterator[tuple[Any, str, Any]]:
         """The public functions of the project, and the public methods of its public classes."""
         for module in list(sys.modules.values()):
             if not isinstance(module, ModuleType) or not self._is_source(vars(module)):
@@ -274,12 +275,19 @@ def is_plain(value: object) -> bool:
     return TRAINS.isdisjoint(value.__code__.co_names)  # what trains opens its own regions
 
 
-def methods_of(kind: type) -> Iterator[tuple[type, str, FunctionType]]:
-    """The public methods that a class defines. A module's `forward` runs in its call."""
+def methods_of(kind: type) -> Iterator[tuple[type, str, Any]]:
+    """The public methods that a class defines, static and class methods among them. A module's
+    `forward` runs in its call, and those of a custom Function run in `apply` and in backward."""
     inherits = vars(torch.nn.Module) if issubclass(kind, torch.nn.Module) else {}
     for name, value in list(vars(kind).items()):
-        if is_plain(value) and not name.startswith("_") and name not in {*inherits, "forward"}:
+        is_public = not name.startswith("_") and name not in {*inherits, "forward"}
+        if is_public and is_plain(unbound(value)) and not issubclass(kind, torch.autograd.Function):
             yield kind, name, value
+
+
+def unbound(value: Any) -> Any:
+    """The function in a static method or a class method; all else as it is."""
+    return value.__func__ if isinstance(value, staticmethod | classmethod) else value
 
 
 def is_test(path: str) -> bool:

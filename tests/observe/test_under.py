@@ -101,6 +101,27 @@ def narrowed(x):
     if z.dtype != torch.float32:
         raise TypeError("no half here")
     return z
+
+
+class Losses:
+    @staticmethod
+    def binary(p, y):
+        return F.binary_cross_entropy(p, y)
+
+    @classmethod
+    def sized(cls, x):
+        return narrowed(x) if cls is Losses else x
+
+
+class Kept(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        _narrowed(grad @ grad)
+        return grad
 """
 TESTS = b"""\
 import pytest
@@ -156,6 +177,18 @@ def test_optimizer():
     weight = torch.nn.Parameter(torch.ones(2, 2))
     mean(weight).backward()
     library.Ascent([weight]).step()
+
+
+def test_static():
+    library.Losses.binary(torch.rand(4), torch.ones(4))
+
+
+def test_class_method():
+    library.Losses().sized(torch.ones(2, 2))
+
+
+def test_own_backward():
+    library.Kept.apply(torch.ones(2, 2, requires_grad=True)).sum().backward()
 
 
 def test_trained():
@@ -241,7 +274,7 @@ def report(project: Path) -> str:
     status, report, rest = suite(project, "--amplint-under", MODE)
     assert status == 1
     assert "FAILED tests/test_library.py::test_fails" in report
-    assert "1 failed, 18 passed" in report, rest
+    assert "1 failed, 21 passed" in report, rest
     return report
 
 
@@ -249,7 +282,8 @@ def test_an_error_is_a_finding_by_the_code_of_its_rule_with_the_tests(report: st
     assert "library.py:13:9 AMP204 mixed-dtype-write: torch refuses this: index_add_()" in report
     assert f"under {MODE} in {ALL}test_scatter and 1 more test" in report
     assert "library.py:30:5 AMP304" in report
-    assert report.count("AMP304") == 1
+    assert "library.py:90:9 AMP304" in report
+    assert report.count("AMP304") == 2
 
 
 def test_an_overflow_is_a_finding_and_what_is_not_finite_is_named(report: str) -> None:
@@ -260,7 +294,7 @@ def test_an_overflow_is_a_finding_and_what_is_not_finite_is_named(report: str) -
 
 def test_an_error_without_a_rule_is_listed(report: str) -> None:
     lead = f"amplint: fails only under {MODE}: TypeError at library.py:83: no half here"
-    assert f"{lead}, in {ALL}test_refused\n" in report
+    assert f"{lead}, in {ALL}test_refused and 1 more test\n" in report
     assert report.count("fails only") == 1
 
 
@@ -276,7 +310,7 @@ def test_digits_that_no_operand_has_lost_are_lost_at_a_line(report: str) -> None
 def test_comparisons_and_tests_that_run_as_they_are_are_counted(report: str) -> None:
     also = f"beside what is reported, in {ALL}test_energy"
     assert f"a comparison failed in 2 tests under {MODE}, which is not reported; {also}" in report
-    assert f"ran 13 tests again under {MODE}" in report
+    assert f"ran 15 tests again under {MODE}" in report
     for reason in ("jit", "gradcheck", "float64"):
         assert f"1 test did not run again, because of {reason}" in report
 
@@ -318,9 +352,40 @@ def test_the_command_shows_the_same(
     assert f"fails only under {MODE}: TypeError at library.py:83: no half here" in ran.err
     ran = amplint("observe", "--under", MODE, "--pytest", "tests", "-k", "refused")
     assert (ran.status, ran.out) == (1, "2 files, no findings\n")
+    ran = amplint("observe", "--save", "--under", MODE, "--pytest", "tests")
+    assert (ran.status, "shows no step, and saves nothing" in ran.err) == (2, True)
     ran = amplint("observe", "--under", MODE, "--entry", "library:mean")
     assert ran.status == 2
     assert "--under needs --pytest" in ran.err
+
+
+LATE = """\
+import torch
+from library import loss
+
+def test_one():
+    loss(torch.rand(4), torch.ones(4))
+
+def test_two(request):
+    request.config.pluginmanager.get_plugin("amplint-watching").{} = 0
+    loss(torch.rand(4), torch.ones(4))
+
+def test_three():
+    loss(torch.rand(4), torch.ones(4))
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "again", "left"), [("_end", "2 tests", "1 test"), ("_last", "0 tests", "3 tests")]
+)
+def test_tests_for_which_no_time_is_left_are_counted(
+    limit: str, again: str, left: str, tmp_path: Path
+) -> None:
+    write({**FILES, "tests/test_library.py": LATE.format(limit).encode()}, tmp_path)
+    _, report, _ = suite(tmp_path, "--amplint-under", MODE)
+    assert ("AMP304" in report) == (limit == "_end")
+    assert f"ran {again} again under {MODE}" in report
+    assert f"{left} did not run again, because of the time limit" in report
 
 
 @pytest.mark.parametrize(
