@@ -159,7 +159,7 @@ def division_dtype(arguments: Arguments) -> str | None:
 def result_rank(word: str, operands: list[Tensor], arguments: Arguments) -> int | None:
     """Whether the result has dimensions, where their number is unknown."""
     ranks = [t.rank for t in operands]
-    if word == "same":
+    if word == "same" or keeps_dimensions(arguments):
         return ranks[0] if ranks else None
     if word == "sizes":
         sizes = arguments.positional
@@ -168,6 +168,11 @@ def result_rank(word: str, operands: list[Tensor], arguments: Arguments) -> int 
     if word == "product":  # of two vectors it has none; what may be a matrix is taken for one
         return 1 if any(t.rank == 1 and t.dims != 1 for t in operands) else None
     return 1 if word == "some" or (word == "broadcast" and 1 in ranks) else None
+
+
+def keeps_dimensions(arguments: Arguments) -> bool:
+    """Ex) x.mean(-1, keepdim=True)"""
+    return constant(arguments.keywords.get("keepdim", NOTHING)) is True
 
 
 def with_dims(tensor: Tensor, number: int | None) -> Tensor:
