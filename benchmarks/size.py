@@ -26,9 +26,9 @@ FOLDERS = ("amplint", "amplint_verify", "rules", "tests")
 # What there may be at most. A commit that raises a figure says what a user gets for it.
 BUDGET = {
     "rules": 12_130,
-    "amplint without verify": 39_440,
-    "the harness": 9_390,
-    "tests": 41_665,
+    "amplint without verify": 39_450,
+    "the harness": 9_450,
+    "tests": 41_750,
     "a median rule": 60,
     "names of an author's surface": 300,
     "rules on by default": 85,

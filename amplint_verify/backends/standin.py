@@ -11,6 +11,7 @@ import os
 import types
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import wraps
 from typing import Any
 from unittest import mock
 
@@ -230,6 +231,21 @@ def gpu() -> Iterator[None]:
 
 
 @contextmanager
+def asked_regions() -> Iterator[None]:
+    """Have regions keep whether they were asked to be on: without a GPU, torch turns them off."""
+    autocast = torch.amp.autocast_mode.autocast
+    begin = autocast.__init__
+
+    @wraps(begin)
+    def noted(self: Any, *args: Any, **kwargs: Any) -> None:
+        begin(self, *args, **kwargs)
+        self.is_wanted = kwargs.get("enabled", (*args[2:3], True)[0])
+
+    with mock.patch.object(autocast, "__init__", noted):
+        yield
+
+
+@contextmanager
 def amp_on(target: str, default: torch.dtype) -> Iterator[None]:
     """Have `torch.autocast("cuda")` and `GradScaler("cuda")` work on another type of device.
 
@@ -239,15 +255,31 @@ def amp_on(target: str, default: torch.dtype) -> Iterator[None]:
     """
     autocast, scaler = torch.amp.autocast_mode.autocast, torch.amp.GradScaler
     enter_autocast, enter_scaler = autocast.__init__, scaler.__init__
+    enter, leave = autocast.__enter__, autocast.__exit__
 
     def instead(device: str) -> str:
         return target if device == "cuda" else device
 
-    def begin_autocast(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
+    def begin(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
         enter_autocast(self, instead(device_type), *args, **kwargs)
 
     def begin_scaler(self: Any, device: str = "cuda", *args: Any, **kwargs: Any) -> None:
         enter_scaler(self, instead(device), *args, **kwargs)
+
+    def is_earlier(region: Any) -> bool:
+        """Whether a region was made before, as by a decorator of a module that was imported."""
+        return region.device != instead(region.device) and hasattr(region, "is_wanted")
+
+    def start(self: Any) -> Any:
+        if not is_earlier(self):
+            return enter(self)
+        region = autocast(target, self.fast_dtype, self.is_wanted, self._cache_enabled)
+        vars(self).setdefault("instead", []).append(region)
+        enter(region)
+        return self
+
+    def end(self: Any, *error: Any) -> Any:
+        return leave(self.instead.pop() if is_earlier(self) else self, *error)
 
     def asking(function: Callable[..., Any]) -> Callable[..., Any]:
         # Without an argument, torch answers for "cuda".
@@ -265,7 +297,7 @@ def amp_on(target: str, default: torch.dtype) -> Iterator[None]:
         queries[OLD_NAME] = queries["get_autocast_dtype"]
     torch.set_autocast_dtype(target, default)
     with (
-        mock.patch.object(autocast, "__init__", begin_autocast),
+        mock.patch.multiple(autocast, __init__=begin, __enter__=start, __exit__=end),
         mock.patch.object(scaler, "__init__", begin_scaler),
         mock.patch.object(torch.amp.autocast_mode, "_cast", casting),  # custom_fwd(cast_inputs=)
         mock.patch.multiple(torch, **queries),

@@ -6,6 +6,7 @@ PYTEST_DONT_REWRITE
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,3 +41,12 @@ def pytest_configure(config: pytest.Config) -> None:
         from amplint_verify.observing import suite  # noqa: PLC0415  (nobody pays who has not asked for it)
 
         suite.register(config)
+
+
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    if early_config.known_args_namespace.amplint_under:
+        from amplint_verify.backends.standin import asked_regions  # noqa: PLC0415  (the same)
+
+        stack = ExitStack()
+        stack.enter_context(asked_regions())
+        early_config.add_cleanup(stack.close)

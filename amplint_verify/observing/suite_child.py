@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from amplint_verify.backends.standin import asked_regions
 from amplint_verify.observing.second_run import TestRecord
 from amplint_verify.observing.suite import SuiteWatcher
 from amplint_verify.runs.drivers import Landmarks, Suite, in_mirror
@@ -28,5 +29,6 @@ def run(program: Mapping[str, Any], of: str, mode: str, seconds: float) -> str:
     record = TestRecord(mode)
     now = time.monotonic()
     ends = now + seconds * PART / 2, now + seconds * PART
-    Suite(Landmarks(None), SuiteWatcher(record, *ends)).run(in_mirror(program, of))
+    with asked_regions():
+        Suite(Landmarks(None), SuiteWatcher(record, *ends)).run(in_mirror(program, of))
     return record.to_json()

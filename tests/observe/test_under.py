@@ -122,6 +122,20 @@ class Kept(torch.autograd.Function):
     def backward(ctx, grad):
         _narrowed(grad @ grad)
         return grad
+
+
+@torch.autocast("cuda")
+def included(x):
+    return (x @ x).dtype, excluded(x)
+
+
+@torch.autocast("cuda", enabled=False)
+def excluded(x):
+    return (x @ x).dtype
+
+
+def regions(x):
+    return (x @ x).dtype, *included(x)
 """
 TESTS = b"""\
 import pytest
@@ -193,6 +207,11 @@ def test_own_backward():
 
 def test_trained():
     library.trained(torch.nn.Parameter(torch.ones(2, 2)), torch.ones(2, 2))
+
+
+def test_regions_that_were_made_without_a_gpu():
+    low, wide = torch.float16, torch.float32
+    assert library.regions(torch.ones(2, 2)) in ((wide, wide, wide), (low, low, wide))
 
 
 def test_compared():
@@ -274,7 +293,7 @@ def report(project: Path) -> str:
     status, report, rest = suite(project, "--amplint-under", MODE)
     assert status == 1
     assert "FAILED tests/test_library.py::test_fails" in report
-    assert "1 failed, 21 passed" in report, rest
+    assert "1 failed, 22 passed" in report, rest
     return report
 
 
@@ -310,7 +329,7 @@ def test_digits_that_no_operand_has_lost_are_lost_at_a_line(report: str) -> None
 def test_comparisons_and_tests_that_run_as_they_are_are_counted(report: str) -> None:
     also = f"beside what is reported, in {ALL}test_energy"
     assert f"a comparison failed in 2 tests under {MODE}, which is not reported; {also}" in report
-    assert f"ran 15 tests again under {MODE}" in report
+    assert f"ran 16 tests again under {MODE}" in report
     for reason in ("jit", "gradcheck", "float64"):
         assert f"1 test did not run again, because of {reason}" in report
 
