@@ -181,6 +181,7 @@ def test_no_gap():
     library.gap(x, x + 0.1)  # some digits are lost
     library.gap(x, (x / 3) * 3)  # float32 has none
     library.gap(torch.zeros(1, 1), x[:1])  # `round` makes 2 of 1.49999 in half
+    library.gap(x[:0], x[:0])  # of nothing, nothing is lost
 
 
 def test_refused():
