@@ -331,6 +331,10 @@ def _no_context(*_: Any) -> None:
     """Nothing on the device is ever made."""
 
 
+def _itself(mode: FakeTensorMode, _: Any) -> FakeTensorMode:
+    return mode
+
+
 def _no_weakrefs(_: Any) -> list[Any]:
     return []
 
@@ -371,6 +375,8 @@ def simulated(recorder: Recorder, simulator: Simulator) -> Iterator[None]:
         # A parameter stays the same object when its module moves, as it does for real.
         torch.__future__.set_swap_module_params_on_conversion(True)
         stack.callback(torch.__future__.set_swap_module_params_on_conversion, swapping)
+        # A copy of a fake tensor would have a copy of the mode, and the two do not mix.
+        enter(mock.patch.object(FakeTensorMode, "__deepcopy__", _itself, create=True))
         # FakeTensor's own would read one element after the other.
         enter(mock.patch.object(FakeTensor, "tolist", torch.Tensor.tolist))
         enter(mock.patch.object(torch.autograd, "backward", backward(torch.autograd.backward)))

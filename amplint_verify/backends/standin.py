@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import types
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,6 +20,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
+from amplint_verify.backends import files
 from amplint_verify.torch_names import present
 
 
@@ -136,12 +138,15 @@ ACCELERATOR: dict[str, Any] = {
 
 
 def is_cuda(device: Any) -> bool:
-    """Whether an argument names a CUDA device."""
+    """Whether an argument names a CUDA device; a number alone is one of the accelerator."""
     if isinstance(device, torch.device):
         return device.type == "cuda"
-    return isinstance(device, str) and device.partition(":")[0] == "cuda"
+    is_number = isinstance(device, int) and not isinstance(device, bool)
+    return is_number or (isinstance(device, str) and device.partition(":")[0] == "cuda")
 
 
+# A type of tensors on CUDA, or its name, as `x.type(...)` takes and returns them.
+OLD_TYPE = re.compile(r"torch\.cuda\.(\w+Tensor)\b")
 # torch/cuda/__init__.py, `_lazy_init`
 BAD_FORK = (
     "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must "
@@ -159,7 +164,7 @@ class Redirect(TorchFunctionMode):
     """
 
     # Functions in which a positional argument may name a device.
-    POSITIONAL = (torch.Tensor.to, torch.Tensor.type)
+    POSITIONAL = (torch.Tensor.to, torch.Tensor.type, torch._C._nn._parse_to)
 
     def __init__(self, target: Callable[[torch.device], torch.device]) -> None:
         super().__init__()
@@ -171,7 +176,8 @@ class Redirect(TorchFunctionMode):
         self.user = self.user or os.getpid()
         if self.user != os.getpid():
             raise RuntimeError(BAD_FORK)
-        return self.target(torch.device(named))
+        device = torch.device("cuda", named) if isinstance(named, int) else torch.device(named)
+        return self.target(device)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
@@ -186,6 +192,8 @@ class Redirect(TorchFunctionMode):
             return args[0].to(self.device("cuda" if named is None else named), **kwargs)
         if func is torch.device and args and isinstance(args[0], int):
             return torch.device("cuda", *args)  # an index alone is one of the accelerator
+        if func is torch.Tensor.type and (named := OLD_TYPE.search(str(args[1:]))):
+            return args[0].to(self.device("cuda"), getattr(torch, named[1]).dtype)
         if is_cuda(kwargs.get("device")):
             kwargs["device"] = self.device(kwargs["device"])
         if func in self.POSITIONAL:
@@ -223,6 +231,7 @@ def gpu() -> Iterator[None]:
         pinning = torch.utils.data._utils.pin_memory
         stack.enter_context(mock.patch.object(pinning, "pin_memory", lambda data, *_: data))
         stack.enter_context(mock.patch.object(torch.nn.DataParallel, "forward", on_one_gpu))
+        stack.enter_context(files.on_stand_in())
         common = torch.cuda.amp.common
         stack.enter_context(
             mock.patch.object(common, "amp_definitely_not_available", _constant(False))

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stderr
 from dataclasses import dataclass, field
 from enum import Enum
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -132,8 +133,19 @@ def in_mirror(program: Mapping[str, Any], of: str) -> UserProgram:
     guard(Mirror(Path.cwd(), Path(of)))
     for directory in reversed(import_roots(Path.cwd(), user_program)):
         sys.path.insert(0, str(directory))
-    sys.path.extend(str(Path.cwd() / directory) for directory in user_program.roots)
+    sys.meta_path.append(LastFinder([str(Path.cwd() / each) for each in user_program.roots]))
     return user_program
+
+
+class LastFinder:
+    """Finds modules in directories if nothing else finds them. At the end of `sys.path`, a module
+    in one would hide a directory `exceptions/` without `__init__.py`, which Python finds last."""
+
+    def __init__(self, directories: list[str]) -> None:
+        self.directories = directories
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        return PathFinder.find_spec(name, self.directories, target) if path is None else None
 
 
 def import_roots(root: Path, program: UserProgram) -> list[Path]:

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -92,7 +93,7 @@ def mirror(
             if child.is_symlink():
                 copy_link(child.path, root / path, of, root)
             elif child.is_dir() and path not in parents and is_large(child.path):
-                (root / path).symlink_to(child.path, target_is_directory=True)
+                link(Path(child.path), root / path)
                 linked.append(f"{path}/")
             elif child.is_dir():
                 pending.append(path)
@@ -107,6 +108,18 @@ def mirror(
         target.unlink(missing_ok=True)  # it may be a link, or read-only
         target.write_bytes(data)
     return Mirror(root, of, tuple(sorted(linked)))
+
+
+def link(directory: Path, copy: Path) -> None:
+    """Link to what a directory holds, so that new files can lie beside it: runs of a program often
+    write into a directory of earlier ones. If it holds too much even for that, link to itself."""
+    children = list(islice(directory.iterdir(), MANY_FILES + 1))
+    if len(children) > MANY_FILES:
+        copy.symlink_to(directory, target_is_directory=True)
+        return
+    copy.mkdir()
+    for child in children:
+        (copy / child.name).symlink_to(child)
 
 
 def is_left_out(child: os.DirEntry[str]) -> bool:

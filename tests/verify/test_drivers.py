@@ -192,6 +192,18 @@ def test_script_and_its_landmarks(tmp_path: Path, runner: Any) -> None:
     assert all(leaf.tensor for leaf in observation.state)
 
 
+def test_a_directory_without_init_file_is_a_package(tmp_path: Path, runner: Any) -> None:
+    """A module in it, of its name, does not hide it."""
+    files = {
+        "train.py": b"from errors.errors import Wrong\nimport beside\n",
+        "errors/errors.py": b"class Wrong(Exception): pass\n",
+        "errors/beside.py": b"",
+    }
+    program = UserProgram(StartKind.SCRIPT, "train.py", roots=("errors",))
+    observation = ran(runner, write(files, tmp_path / "tree"), program)
+    assert observation.outcome is RunOutcome.OK, observation.text
+
+
 STATES = b"""
 import torch
 

@@ -126,6 +126,34 @@ def test_data_parallel_runs_on_one_gpu(backend: str, runner: Runner) -> None:
 
 
 @BOTH
+@pytest.mark.parametrize(("name", "count"), [("numbered", 8), ("copied", 1)])
+def test_the_device_by_a_number_and_copies_of_modules(
+    name: str, count: int, backend: str, runner: Runner
+) -> None:
+    devices = [tensor.device for tensor in tensors(run(runner, name, backend)).values()]
+    assert devices == [{"sim": "cuda:0", "policy": "cpu"}[backend]] * count
+
+
+@BOTH
+def test_checkpoints(backend: str, runner: Runner) -> None:
+    found = tensors(run(runner, "checkpoints", backend))
+    device = {"sim": "cuda:0", "policy": "cpu"}[backend]
+    assert {where: tensor.device for where, tensor in found.items()} == {
+        "result['saved there']": device,
+        "result['to the host']": "cpu",
+        "result['by a table']": "cpu",
+        "result['from the host']": "cpu",
+        "result['to the device']": device,
+        "result['by a function']": device,
+    }
+
+
+def test_products_of_halves_are_summed_in_float32(runner: Runner) -> None:
+    (found,) = tensors(run(runner, "products", "policy")).values()
+    assert (found.dtype, found.data) == ("float16", "AAA=")
+
+
+@BOTH
 def test_copies_in_inference_mode(backend: str, runner: Runner) -> None:
     seen = run(runner, "inferred", backend)
     assert tensors(seen)["result"].dtype == "float16"

@@ -55,6 +55,9 @@ def test_what_is_large_is_linked(
     assert copy.linked == ("images/", "pkg/weights.bin")
     assert (copy.root / "images/1.png").read_bytes() == b"0" * 60
     assert not (copy.root / "big.py").is_symlink()
+    assert (copy.root / "images/1.png").is_symlink()
+    (copy.root / "images/new").mkdir()
+    assert not (tree / "images/new").exists()
 
 
 def test_many_files_are_linked(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

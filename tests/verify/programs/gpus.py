@@ -1,5 +1,8 @@
 """Programs that say "cuda" and run where there is none."""
 
+import tempfile
+from copy import deepcopy
+
 import numpy as np
 import torch
 from torch import nn
@@ -185,3 +188,53 @@ def inferred(device):
     """A copy there and one back."""
     x = torch.ones(1, 3, 2, 2)
     return x.to(device=device, dtype=torch.float16, memory_format=torch.channels_last).cpu()
+
+
+def numbered(device):
+    """A number alone names a GPU, and so do the old types of tensors."""
+    x = torch.ones(2)
+    moved = [x.cuda(0), x.to(0), x.to(device=0), torch.ones(2, device=0)]
+    layers = [nn.Linear(2, 2).cuda(0), nn.Linear(2, 2).to(0)]
+    old = [x.type("torch.cuda.FloatTensor"), x.type(torch.cuda.FloatTensor)]
+    return [*moved, *(layer.weight for layer in layers), *old]
+
+
+def copied(device):
+    """A copy moves, and mixes with what it is a copy of."""
+    net = nn.Linear(2, 2).cuda()
+    copy = deepcopy(net).to("cuda")
+    return [net.weight + copy.weight]
+
+
+def checkpoints(device):
+    """What a file holds is on the device that `map_location` names."""
+    net = nn.Linear(2, 2).cuda()
+    optimizer = torch.optim.Adam(net.parameters())
+    net(torch.ones(2, 2).cuda()).sum().backward()
+    optimizer.step()
+    found = {}
+    with tempfile.TemporaryDirectory() as directory:
+        file, of_host = f"{directory}/net.pt", f"{directory}/host.pt"
+        torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict()}, file)
+        torch.save(nn.Linear(2, 2).state_dict(), of_host)
+        for name, path, place in (
+            ("saved there", file, None),
+            ("to the host", file, "cpu"),
+            ("by a table", file, {"cuda:0": "cpu"}),
+            ("from the host", of_host, None),
+            ("to the device", of_host, "cuda"),
+            ("by a function", of_host, lambda storage, _: storage.cuda(0)),
+        ):
+            state = torch.load(path, map_location=place)
+            found[name] = state.get("net", state)["weight"]
+        state = torch.load(file)
+    net.load_state_dict(state["net"])
+    optimizer.load_state_dict(state["optimizer"])
+    return found
+
+
+def products(device):
+    """Sums of halves that only float32 holds on the way."""
+    x = torch.full((1, 256), 200.0, dtype=torch.float16, device=device)
+    signs = torch.tensor([1.0, -1.0], device=device).repeat_interleave(128).half()
+    return [x @ signs.mul(200).unsqueeze(1)]
