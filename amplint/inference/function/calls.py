@@ -13,6 +13,7 @@ from amplint.inference.function.frameworks import FrameworkCalls
 from amplint.inference.function.results import CallResults
 from amplint.inference.state import Key
 from amplint.inference.transfer import options
+from amplint.inference.transfer.factories import PARAMETERS
 from amplint.inference.transfer.kinds import INT
 from amplint.inference.whole_program.class_hierarchy import AUTOGRAD_FUNCTION, MAX_BY_NAME
 from amplint.ir import ops
@@ -297,6 +298,9 @@ class Calls(FramePart):
                     if own is not None
                     else self.stacked(loader, arguments.get("dataset", 0) or BOTTOM)
                 )
+            if atom.name in PARAMETERS and constant(arguments.get("requires_grad", 1)) is False:
+                made = self.frame.called(atom, arguments, node)  # with a graph, its reads show it
+                return self.as_module(made, "the parameter", node)
         return self.frame.called(atom, arguments, node)
 
     def contexts_of(self, cls: str, makers: list[str], arguments: Arguments, node: Node) -> Value:
@@ -395,13 +399,20 @@ class Calls(FramePart):
                 one(moved_to(a, device)) if isinstance(a, Tensor | TensorTree) else one(a)
                 for a in value
             )
-            dtype = self.inference.unseen.presumption.dtype_of_modules
-            if dtype is not None:
-                text = f"`{name}` is {dtype} here, as the module is"
-                evidence = self.frame.evidence(node, text, Shows.ACTIVATION)
-                moved = transfer.floats_as(dtype, evidence, moved)
             site = self.frame.here
-            self.access.write(Key("field", module.cls, name), site, moved)
+            self.access.write(
+                Key("field", module.cls, name), site, self.as_module(moved, f"`{name}`", node)
+            )
+
+    def as_module(self, value: Value, name: str, node: Node) -> Value:
+        """A tensor of a module, in the dtype that callers cast it to, where the settings assume
+        that."""
+        dtype = self.inference.unseen.presumption.dtype_of_modules
+        if dtype is None:
+            return value
+        text = f"{name} is {dtype} here, as the module is"
+        evidence = self.frame.evidence(node, text, Shows.ACTIVATION)
+        return transfer.floats_as(dtype, evidence, value)
 
     def call_special(self, name: str, arguments: Arguments, node: Node) -> Value | None:
         """Calls of libraries that call something of the project in turn."""

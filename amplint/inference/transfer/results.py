@@ -17,7 +17,7 @@ from amplint.inference.transfer.promotion import (
     tensors_in,
 )
 from amplint.inference.transfer.ranks import RankedCall
-from amplint.knowledge.casts import DTYPE_OF_CAST
+from amplint.knowledge.casts import DTYPE_OF_CAST, EQUAL_DTYPES
 from amplint.knowledge.dtypes import FLOATS
 from amplint.knowledge.operations import DETACHED, OperationResult
 from amplint.values.atoms import (
@@ -93,8 +93,10 @@ def result_dtype(
     cast = autocast_dtype(name, operands, arguments, site)
     if cast is not None and word not in ("bool", "int64"):
         return NOT_KNOWN if word == "unknown" else ShownDtype(*cast)
-    if result.rank == "reduction" and len({t.dtype for t in operands}) > 1:
-        return NOT_KNOWN  # losses of mixed dtypes do not agree on what they do
+    if (result.rank == "reduction" or name in EQUAL_DTYPES) and len(
+        {t.dtype for t in operands}
+    ) > 1:
+        return NOT_KNOWN  # losses of mixed dtypes do not agree on what they do, products raise
     return native_dtype(word, name, result, operands, arguments, site)
 
 
