@@ -27,7 +27,7 @@ FOLDERS = ("amplint", "amplint_verify", "rules", "tests")
 BUDGET = {
     "rules": 12_130,
     "amplint without verify": 39_450,
-    "the harness": 9_545,
+    "the harness": 9_550,
     "tests": 41_825,
     "a median rule": 60,
     "names of an author's surface": 300,

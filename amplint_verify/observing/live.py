@@ -122,8 +122,9 @@ class LiveWatcher(Watcher):
         result = func(*args, **kwargs)
         if self.copies is None or expected is None:
             return result
-        loss, line = self.copies.loss(func, expected, result), self.places.here()
-        if loss is None or not line.path or not line.direct:
+        loss = self.copies.loss(func, expected, result)
+        line = self.places.here() if loss is not None else None
+        if loss is None or line is None or not line.path or not line.direct:
             return result
         if func.overloadpacket in OF_ANGLES:
             self.sight(Act.LOST_ANGLES, short(expected.half))

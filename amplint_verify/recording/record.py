@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
@@ -151,12 +152,9 @@ def wait_of(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], on_device: Callable[..., bool]
 ) -> Wait | None:
     """How an operation makes the host wait for what is on the device; None if it does not."""
-    packet = func.overloadpacket
-    if packet in COPIES:
-        return None  # where from and where to is known when it is done
-    shape_is_read = torch.Tag.dynamic_output_shape in func.tags
-    if packet not in WAITING and not shape_is_read:
+    if not may_wait(func):
         return None
+    packet, shape_is_read = func.overloadpacket, torch.Tag.dynamic_output_shape in func.tags
     tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     if not any(on_device(tensor) for tensor in tensors):
         return None
@@ -174,6 +172,15 @@ def wait_of(
     if packet in CHECKS:
         return Wait.SCALAR_READ
     return Wait.SHAPE_READ if shape_is_read and kwargs.get("output_size") is None else None
+
+
+@cache
+def may_wait(func: Any) -> bool:
+    """Whether an operation may read what is on the device. Of a copy, where from and where to is
+    known when it is done."""
+    packet = func.overloadpacket
+    is_named = packet in WAITING or torch.Tag.dynamic_output_shape in func.tags
+    return packet not in COPIES and is_named
 
 
 def fills(packet: Any, args: tuple[Any, ...]) -> bool:
