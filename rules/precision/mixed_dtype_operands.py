@@ -18,7 +18,8 @@ want the operation in float32.
 Known limits: a product is not reported in a project that mentions autocast, for a caller may open a
 region; with `--under float16` it is. Layers are AMP206, tensors made without a dtype AMP201, writes
 AMP204, and products where a region is switched off AMP306. A float32 mask of half queries is
-reported, although kernels of the CPU take it: those of CUDA that take a mask at all do not.
+reported: the memory-efficient kernel of CUDA refuses it ("invalid dtype for bias"), and so did
+older versions of torch everywhere, while cuDNN and the CPU take it.
 """
 
 from __future__ import annotations
