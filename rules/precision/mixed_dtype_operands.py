@@ -123,7 +123,8 @@ def may_be_cast(at: View) -> bool:
     that is off is around, where AMP306 speaks."""
     if at.callee in ATTENTIONS:
         return False
-    if at.region is not None or at.source.mode is not None:
+    mode = at.source.mode
+    if at.region is not None or (mode is not None and not mode.is_region):
         return at.region is not None
     is_plain = all((each.callee or "").startswith("torch.") for each in at.contexts_around)
     return not is_plain or at.mentions("autocast")
