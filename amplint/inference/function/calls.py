@@ -299,8 +299,8 @@ class Calls(FramePart):
                     else self.stacked(loader, arguments.get("dataset", 0) or BOTTOM)
                 )
             if atom.name in PARAMETERS and constant(arguments.get("requires_grad", 1)) is False:
-                made = self.frame.called(atom, arguments, node)  # with a graph, its reads show it
-                return self.as_module(made, "the parameter", node)
+                parameter = self.frame.called(atom, arguments, node)  # with a graph, its reads show it
+                return self.as_module(parameter, "the parameter", node)
         return self.frame.called(atom, arguments, node)
 
     def contexts_of(self, cls: str, makers: list[str], arguments: Arguments, node: Node) -> Value:
