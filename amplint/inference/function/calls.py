@@ -299,7 +299,8 @@ class Calls(FramePart):
                     else self.stacked(loader, arguments.get("dataset", 0) or BOTTOM)
                 )
             if atom.name in PARAMETERS and constant(arguments.get("requires_grad", 1)) is False:
-                parameter = self.frame.called(atom, arguments, node)  # with a graph, its reads show it
+                # One with a graph is known as a parameter where it is read.
+                parameter = self.frame.called(atom, arguments, node)
                 return self.as_module(parameter, "the parameter", node)
         return self.frame.called(atom, arguments, node)
 
