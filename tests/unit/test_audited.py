@@ -346,6 +346,7 @@ class Net(nn.Module):
     [
         ("self.fc(torch.arange(8.0))", "AMP206 if the module is cast to float16: `self.fc` is"),
         ("x @ torch.zeros(8, 8)", "AMP201 if `x` is float16 here, as the module is: "),
+        ("F.scaled_dot_product_attention(x, x, x, x > 0) @ torch.zeros(8, 8)", "AMP201 if `x` is"),
         ("F.linear(torch.zeros(8, 8), self.scale)", "AMP201 if the module is float16 here: "),
         ("torch.where(x > 0, 1.0, -1.0) * self.scale", "AMP201 if the module is float16 here: "),
         ("self.rnn(x, (torch.zeros(1, 8), torch.zeros(1, 8)))", "AMP206 if `x` is float16 here"),

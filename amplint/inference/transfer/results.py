@@ -93,10 +93,11 @@ def result_dtype(
     cast = autocast_dtype(name, operands, arguments, site)
     if cast is not None and word not in ("bool", "int64"):
         return NOT_KNOWN if word == "unknown" else ShownDtype(*cast)
-    if (result.rank == "reduction" or name in EQUAL_DTYPES) and len(
-        {t.dtype for t in operands}
-    ) > 1:
-        return NOT_KNOWN  # losses of mixed dtypes do not agree on what they do, products raise
+    dtypes = {t.dtype for t in operands}
+    if result.rank == "reduction" and len(dtypes) > 1:
+        return NOT_KNOWN  # losses of mixed dtypes do not agree on what they do
+    if name in EQUAL_DTYPES and len(dtypes & FLOATS) > 1:
+        return NOT_KNOWN  # it raises; a mask of bools may stand beside the others
     return native_dtype(word, name, result, operands, arguments, site)
 
 
