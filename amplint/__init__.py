@@ -62,5 +62,6 @@ else:
         apart = _APART.get(name)
         for home in (apart,) if apart else (promised, "amplint.unpromised"):
             if name[0] != "_" and hasattr(module := importlib.import_module(home), name):
-                return getattr(module, name)
+                # All rules ask for the same names: they find them here the next time.
+                return globals().setdefault(name, getattr(module, name))
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

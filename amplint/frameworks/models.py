@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 from amplint.frameworks.model_reading import model_of
@@ -19,6 +19,7 @@ from amplint.frameworks.schema import (
     Setting,
     Wrapper,
 )
+from amplint.util.lazy import lazy_pattern
 
 ANY = "*"
 SUFFIX = ".toml"
@@ -301,7 +302,7 @@ def sign_of(text: str) -> tuple[str, re.Pattern[str]]:
     pattern = f"{before}{spaced}{after}"
     if " " not in text and spaced != as_it_is:
         pattern = rf"{before}{as_it_is}{after}|[(,]\s*({pattern})"
-    return max(re.split(r"[\"'\s=:]+", text), key=len), re.compile(pattern)
+    return max(re.split(r"[\"'\s=:]+", text), key=len), lazy_pattern(pattern)
 
 
 def written(value: object) -> str:
@@ -312,10 +313,9 @@ def written(value: object) -> str:
 @cache
 def bundled_texts() -> tuple[str, ...]:
     """The texts of the models that come with amplint."""
-    folder = files("amplint.frameworks")
-    names = sorted(each.name for each in folder.iterdir() if each.name.endswith(SUFFIX))
-    names.sort(key=OTHERS.__eq__)  # which speaks where no framework does
-    return tuple(folder.joinpath(name).read_text("utf-8") for name in names)
+    paths = sorted(Path(__file__).parent.glob(f"*{SUFFIX}"))
+    paths.sort(key=lambda path: path.name == OTHERS)  # which speaks where no framework does
+    return tuple(path.read_text("utf-8") for path in paths)
 
 
 @cache

@@ -13,13 +13,14 @@ from __future__ import annotations
 import re
 
 from amplint.knowledge.names import words_of
+from amplint.util.lazy import lazy_pattern
 
 # --------------------------------------------------------------------------- models
 
-MODEL = re.compile(r"(^|[._])(model|net|network|module)$")
+MODEL = lazy_pattern(r"(^|[._])(model|net|network|module)$")
 """A path that names a model. Ex) self.model, net, self.ddp_model; not `self.model.loss`"""
 
-HAS_STATE = re.compile(
+HAS_STATE = lazy_pattern(
     r"model|module|net|opt|sched|coder|head|backbone|ema|critic|actor|policy|generator"
     r"|discriminator|loss|criterion|metric|sampler|loader|layer|lora|embed|teacher|student",
     re.IGNORECASE,
@@ -28,20 +29,20 @@ HAS_STATE = re.compile(
 
 # --------------------------------------------------------------------------- kernels
 
-EXTENSION = re.compile(r"(^|\.)(_\w+|\w*_?cuda|\w+_ext|\w*_C)\.\w+$")
+EXTENSION = lazy_pattern(r"(^|\.)(_\w+|\w*_?cuda|\w+_ext|\w*_C)\.\w+$")
 """A function of a compiled extension. Ex) _kernels.run, ops_cuda.forward, my._C.run"""
 
 # --------------------------------------------------------------------------- optimizers
 
-OPTIMIZER = re.compile(r"optim\w*$|(^|[._])opt(_\w+)?$", re.IGNORECASE)
+OPTIMIZER = lazy_pattern(r"optim\w*$|(^|[._])opt(_\w+)?$", re.IGNORECASE)
 """A path that names an optimizer. Ex) optimizer, self.optim_g, optimizerG, opt, d_opt"""
 
 # --------------------------------------------------------------------------- scalers
 
-SCALER = re.compile(r"scaler$", re.IGNORECASE)
+SCALER = lazy_pattern(r"scaler$", re.IGNORECASE)
 """A path that names a scaler. Ex) scaler, self.loss_scaler"""
 
-SCALES_BY_HAND = re.compile(
+SCALES_BY_HAND = lazy_pattern(
     r"scal(er|ing)|(loss|grad)_?scale|scale_?(loss|grad)|\bscale\(|fp16_optimizer"
     r"|\b(apex|colossalai|fairscale)\b",
     re.IGNORECASE,
@@ -51,13 +52,13 @@ SCALES_BY_HAND = re.compile(
 KNOWS_THE_SCALE = ("get_scale", "inv_scale", "loss_scale", "cur_scale", "._scale")
 """Text of somebody who divides by the scale."""
 
-NAMES_THE_SCALE = re.compile(
+NAMES_THE_SCALE = lazy_pattern(
     r"(amp|cur|current|get|grad|inv|inverse|loss)_scale$|^_scale$|unscaled"
 )
 """An identifier of somebody who divides by the scale; not loss_scaler, which is the scaler, nor
 init_scale."""
 
-REDUCES = re.compile(r"all_?reduce|average_(grad|model|param|tensor)|averager", re.IGNORECASE)
+REDUCES = lazy_pattern(r"all_?reduce|average_(grad|model|param|tensor)|averager", re.IGNORECASE)
 """An identifier of somebody who reduces gradients, or averages models, over processes by hand."""
 
 SCALER_STATE = (
@@ -73,23 +74,23 @@ SCALER_STATE_WORDS = ("state_dict", "caler", "CALER", "locals", "globals")
 
 # --------------------------------------------------------------------------- losses
 
-COMPUTES_LOSS = re.compile(r"(^|_)loss(es)?($|_)")
+COMPUTES_LOSS = lazy_pattern(r"(^|_)loss(es)?($|_)")
 """A function that computes a loss. Ex) `loss` of a detection head, `compute_loss`, `loss_by_feat`,
 `focal_loss`; not `lossless`"""
 
-NO_LOSS = re.compile(r"_|(plot|log|print|save|load|show|draw|write|record|test|val|eval)[a-z]*_")
+NO_LOSS = lazy_pattern(r"_|(plot|log|print|save|load|show|draw|write|record|test|val|eval)[a-z]*_")
 """The beginning of one that does something with a loss, or elsewhere. Ex) plot_loss, eval_loss"""
 
-LOSS_CLASS = re.compile(r"Loss|Criterion")
+LOSS_CLASS = lazy_pattern(r"Loss|Criterion")
 """A class that computes a loss."""
 
-WEIGHT = re.compile(
+WEIGHT = lazy_pattern(
     r"(^|_)(coefs?|coeffs?|coefficients?|weights?|weightings?|lambdas?|lambd|lam|alpha|beta|gamma"
     r"|factors?|ratio|strength)(_|\d|$)|^w(_|\d|$)"
 )
 """What the terms of a loss are weighted with."""
 
-COUNT = re.compile(r"(^|_)(denom\w*|normali[sz]er|(n|num)_?(tokens|samples|items)|sample_size)$")
+COUNT = lazy_pattern(r"(^|_)(denom\w*|normali[sz]er|(n|num)_?(tokens|samples|items)|sample_size)$")
 """What a loss was averaged over."""
 
 # --------------------------------------------------------------------------- training
@@ -119,17 +120,17 @@ METRIC_METHODS = frozenset({"update", "compute"})
 TRAINING_WORDS = frozenset({"train", "training"})
 """Modes, phases and splits that train, as they are written."""
 
-TRAINING_FLAG = re.compile(r"_?(is_|in_|do_)?(train|training)(_mode|_phase)?", re.IGNORECASE)
+TRAINING_FLAG = lazy_pattern(r"_?(is_|in_|do_)?(train|training)(_mode|_phase)?", re.IGNORECASE)
 """A flag that says "training"."""
 
-HOW_TO_TRAIN = re.compile(
+HOW_TO_TRAIN = lazy_pattern(
     r"(^|_)(amp|fp16|bf16|half|float16|bfloat16|mixed|precision|autocast|apex|train|training|"
     r"distributed|ddp|fsdp|dist|parallel|gpu|cuda|accum\w*)(_|$)",
     re.IGNORECASE,
 )
 """A flag that chooses how to train, or on what: it is for users to set, whatever its default is."""
 
-PRECISION = re.compile(
+PRECISION = lazy_pattern(
     r"fp16|bf16|fp32|half|float16|float32|autocast|precision|dtype|(^|[._])amp($|[._])",
     re.IGNORECASE,
 )
@@ -144,13 +145,13 @@ STEPS_OF_TRAINING: tuple[frozenset[str], ...] = (
 """The methods of a class whose `step` is one of training: an optimizer's, or that of what wraps one
 (fairscale's OSS, DeepSpeed's FP16_Optimizer), an engine's, a scaler's."""
 
-KEEPS_SMALL_STEPS = re.compile(
+KEEPS_SMALL_STEPS = lazy_pattern(
     r"mp_policy|(?i:stochastic_?round|master_?(weight|param|grad|cop)|kahan|fp32_?(param|weight|cop))"
 )
 """Text of a way to keep the steps that a 16-bit parameter rounds away: a float32 copy of it, as
 FSDP2 has with an `mp_policy`, or rounding at random."""
 
-ASKS_SHARDED = re.compile(
+ASKS_SHARDED = lazy_pattern(
     r"fsdp|shard|clip_grad_norm|isinstance|distributed|parallel|strategy",
     re.IGNORECASE,
 )
@@ -161,16 +162,16 @@ CLIPS_GRADIENTS = frozenset(
 )
 """Functions, the project's or a library's, that training calls between backward pass and step."""
 
-CLIPPING_OPTION = re.compile(r"clip|norm", re.IGNORECASE)
+CLIPPING_OPTION = lazy_pattern(r"clip|norm", re.IGNORECASE)
 """An option that says whether, or how far, gradients are clipped. Ex) max_grad_norm, clip_value"""
 
 TAKES_GRADIENTS = frozenset({"manual_backward", "clip_gradients", "clip_grad_norm_", "backward"})
 """Methods whose name says that gradients change hands, when nobody knows whose they are."""
 
-HOOK = re.compile(r"hook|callback|event|fire|trigger|dispatch|^on_|^before_|^after_")
+HOOK = lazy_pattern(r"hook|callback|event|fire|trigger|dispatch|^on_|^before_|^after_")
 """An unknown function that runs between the parts of a step, and may do one."""
 
-PART_OF_STEP = re.compile(r"backward|optim|grad|scal|train")
+PART_OF_STEP = lazy_pattern(r"backward|optim|grad|scal|train")
 """An unknown function that does a part of a step."""
 
 # --------------------------------------------------------------------------- evaluation
@@ -190,25 +191,25 @@ EVALUATION_WORDS = words_of(
 """Modes, phases and splits that train nothing, as they are written."""
 
 _OF_FLAGS = sorted(EVALUATION_WORDS - words_of("test dev val valid validate validation"))
-EVALUATION_FLAG = re.compile(
+EVALUATION_FLAG = lazy_pattern(
     rf"_?(is_|in_|do_)?({'|'.join(_OF_FLAGS)})(_mode|_phase)?", re.IGNORECASE
 )
 """A flag that says "evaluation"; not `test` and `valid`, which are said of other things, too."""
 
-EVALUATION_CONTEXT = re.compile(r"(^|_)eval(uat\w*)?(_|$)")
+EVALUATION_CONTEXT = lazy_pattern(r"(^|_)eval(uat\w*)?(_|$)")
 """A context in which a model is in evaluation. Ex) with eval_mode(model)"""
 
 _OF_FUNCTIONS = sorted(EVALUATION_WORDS - words_of("test testing dev val valid") | {"generate"})
-EVALUATES = re.compile(rf"^_*({'|'.join(_OF_FUNCTIONS)})(_|$)")
+EVALUATES = lazy_pattern(rf"^_*({'|'.join(_OF_FUNCTIONS)})(_|$)")
 """A function that uses what has been trained; not a test of the code."""
 
-EVALUATOR = re.compile(r"Infer|Predict|Pipeline|Eval|Valid")
+EVALUATOR = lazy_pattern(r"Infer|Predict|Pipeline|Eval|Valid")
 """A class whose methods do."""
 
-GENERATES = re.compile(r"(^|_)(generate|sample|sampling|synthesi[sz]e)(_|$)")
+GENERATES = lazy_pattern(r"(^|_)(generate|sample|sampling|synthesi[sz]e)(_|$)")
 """A function that makes something new of what was learnt, rather than learning."""
 
-ABOUT_GRADIENTS = re.compile(
+ABOUT_GRADIENTS = lazy_pattern(
     r"grad|backward|inference_mode|attribut|salien|attack|advers", re.IGNORECASE
 )
 """Text of an evaluation with gradients, which attributions and attacks use, or that switches them
@@ -216,11 +217,11 @@ off by hand."""
 
 # --------------------------------------------------------------------------- loaders
 
-LOADER = re.compile(r"loader(_(train|val|valid|eval|test|dev)\w*)?$|(^|_)dl$")
+LOADER = lazy_pattern(r"loader(_(train|val|valid|eval|test|dev)\w*)?$|(^|_)dl$")
 """A name of a loader. Ex) data_loader, self.val_loader, testloader, loader_eval, valid_dl; not
 loader_args, loaders"""
 
-SPEAKS_OF_LOADERS = re.compile(r"loaders?(_|$)|(^|_)dl$", re.IGNORECASE)
+SPEAKS_OF_LOADERS = lazy_pattern(r"loaders?(_|$)|(^|_)dl$", re.IGNORECASE)
 """A word of code that has to do with loaders. Ex) DataLoader, train_loader, get_dataloaders"""
 
 PREPARES_ITEMS = ("__getitem__", "collate")
@@ -250,55 +251,55 @@ MAKES_LASTING = ("def __init__", "def reset", "def setup", "def build")
 """The beginning of a function that makes what lives as long as the object."""
 
 _OF_CHECKPOINT = r"(_?(check_?point|ckpt|state|training_state))?$"
-SAVES_CHECKPOINT = re.compile(rf"(save|write|dump){_OF_CHECKPOINT}", re.IGNORECASE)
-LOADS_CHECKPOINT = re.compile(rf"(load|restore|resume){_OF_CHECKPOINT}", re.IGNORECASE)
+SAVES_CHECKPOINT = lazy_pattern(rf"(save|write|dump){_OF_CHECKPOINT}", re.IGNORECASE)
+LOADS_CHECKPOINT = lazy_pattern(rf"(load|restore|resume){_OF_CHECKPOINT}", re.IGNORECASE)
 """Functions of libraries that save, or load, what they are handed."""
 
 COUNTS_TRAINING = frozenset("epoch epochs step steps global_step iteration iter".split())
 """Entries of a checkpoint that say how far the training is."""
 
-HANDLES_CHECKPOINTS = re.compile(
+HANDLES_CHECKPOINTS = lazy_pattern(
     r"(save|load|write|commit|resume|restore|export)_(\w+_)?(checkpoint|ckpt|snapshot)s?$"
 )
 """Ex) load_checkpoint, _commit_decoupled_checkpoint; not checkpoint_forward"""
 
-LOADS_STATE = re.compile(r"(^|_)(load|convert|cvt|adapt|remap|rename)_(\w+_)?state_dict")
+LOADS_STATE = lazy_pattern(r"(^|_)(load|convert|cvt|adapt|remap|rename)_(\w+_)?state_dict")
 """Ex) load_state_dict, _load_from_state_dict, _load_state_dict_hook, cvt_state_dict_moco"""
 
-MEMOISES = re.compile(r"(^|[_.])cached?(_|$)")
+MEMOISES = lazy_pattern(r"(^|[_.])cached?(_|$)")
 """A decorator that keeps results. Ex) functools.lru_cache, functools.cached_property, cached,
 lru_cache_unless_export"""
 
-DONE_ONCE = re.compile(r"(^|_)(initiali[sz]ed|inited)$")
+DONE_ONCE = lazy_pattern(r"(^|_)(initiali[sz]ed|inited)$")
 """A flag that says that what is done once has been done."""
 
-COUNTER = re.compile(
+COUNTER = lazy_pattern(
     r"(^|_)(i|j|it|iter|iters|iteration|iterations|step|steps|epoch|batch|idx|index|count|counter|n|num|update|updates)(_|$)"
 )
 """What counts iterations."""
 
-TEST_PATH = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
+TEST_PATH = lazy_pattern(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
 """The path of a file of tests."""
 
-SHOWING_PATH = re.compile(r"(^|/)(examples?|demos?|tutorials?|benchmarks?|docs?)/")
+SHOWING_PATH = lazy_pattern(r"(^|/)(examples?|demos?|tutorials?|benchmarks?|docs?)/")
 """The path of a file that shows how a library is used, or how fast it is."""
 
-EVALUATION_PATH = re.compile(r"(^|/)(evals?|evaluate|evaluations?|evaluators?)/")
+EVALUATION_PATH = lazy_pattern(r"(^|/)(evals?|evaluate|evaluations?|evaluators?)/")
 """The path of a file of an evaluation, with the networks that it judges others by."""
 
-EXPORT_PATH = re.compile(r"(^|[/_])(onnx|export)(_[^/]*)?\.py$")
+EXPORT_PATH = lazy_pattern(r"(^|[/_])(onnx|export)(_[^/]*)?\.py$")
 """The path of a file that exports a network, or holds one as it is exported."""
 
 # --------------------------------------------------------------------------- output and checks
 
-OUTPUT_FLAG = re.compile(
+OUTPUT_FLAG = lazy_pattern(
     r"(^|_)(verbose|debug|log|logging|logger|print|printing|plot|vis|visuali[sz]e|profil\w*|"
     r"summary|dump|isEnabledFor|tensorboard|wandb|writer|display|sanity|dry|progress|report|monitor)(_|$)|should_|is_last|_(freq|every|interval)$",
     re.IGNORECASE,
 )
 """A flag that is a wish of the user for output, and off most of the time."""
 
-INTERVAL = re.compile(r"(^|_)every_(n|k|\d+)_")
+INTERVAL = lazy_pattern(r"(^|_)every_(n|k|\d+)_")
 """A question whether an interval is over: `hook.every_n_train_iters(runner, 50)` (mmengine's Hook),
 `every_n_steps(step)`."""
 
@@ -308,10 +309,10 @@ WARNINGS = frozenset({"warn", "warning", "error", "exception", "critical", "warn
 REPORTS = WARNINGS | {"print", "info", "debug"}
 """Functions that do nothing but report."""
 
-CHECK = re.compile(r"(^|_)(check|assert|require|expect)", re.IGNORECASE)
+CHECK = lazy_pattern(r"(^|_)(check|assert|require|expect)", re.IGNORECASE)
 """A function that looks whether all is right, and raises."""
 
-ASKS_NO_VALUE = re.compile(
+ASKS_NO_VALUE = lazy_pattern(
     r"finite|isinf|isnan|(^|_|\.)(inf|nan)s?(_|$)|backward|autograd"
     r"|(^|\.)(bool|getattr|hasattr|id|is_tensor|isinstance|len|type)$"
 )
@@ -319,38 +320,38 @@ ASKS_NO_VALUE = re.compile(
 
 Ex) torch.isnan, math.isfinite, isinstance; accelerator.backward, which takes the loss"""
 
-INFINITIES = re.compile(r"finite|overflow|isinf|isnan|(^|_)(inf|nan)s?(_|$)")
+INFINITIES = lazy_pattern(r"finite|overflow|isinf|isnan|(^|_)(inf|nan)s?(_|$)")
 """Words that speak of infinite gradients. Ex) isfinite, error_if_nonfinite, has_overflow,
 found_inf, _found_inf_per_device, nan_to_num"""
 
-UNSCALES = re.compile(rf"scale|{INFINITIES.pattern}")
+UNSCALES = lazy_pattern(rf"scale|{INFINITIES.pattern}")
 """Words of an optimizer that does a part of a scaler's work."""
 
-NUMERIC_CHECK = re.compile(rf"anomaly|{INFINITIES.pattern}")
+NUMERIC_CHECK = lazy_pattern(rf"anomaly|{INFINITIES.pattern}")
 """A flag for a check of the numbers."""
 
-SEARCHES_NAN = re.compile(r"debug|anomal|nan|test", re.IGNORECASE)
+SEARCHES_NAN = lazy_pattern(r"debug|anomal|nan|test", re.IGNORECASE)
 """Classes and functions that look for a NaN."""
 
 # --------------------------------------------------------------------------- measurements
 
-MEASURES = re.compile(r"bench|profil|timer|timing|stopwatch", re.IGNORECASE)
+MEASURES = lazy_pattern(r"bench|profil|timer|timing|stopwatch", re.IGNORECASE)
 """Files, classes and functions whose purpose is to measure."""
 
-TIMES_THE_HOST = re.compile(
+TIMES_THE_HOST = lazy_pattern(
     r"launch|dispatch|overhead|queue|host|cpu|compil|warm|load", re.IGNORECASE
 )
 """Text of code that times the launch, or what runs on the host."""
 
-WISHES_SYNCHRONIZATION = re.compile(rf"sync|debug|{MEASURES.pattern}", re.IGNORECASE)
+WISHES_SYNCHRONIZATION = lazy_pattern(rf"sync|debug|{MEASURES.pattern}", re.IGNORECASE)
 """A test that says that waiting for the device is meant."""
 
-WISHES_EMPTY_CACHE = re.compile(r"empty|cache|clear|free|mem|oom|gc|debug|offload", re.IGNORECASE)
+WISHES_EMPTY_CACHE = lazy_pattern(r"empty|cache|clear|free|mem|oom|gc|debug|offload", re.IGNORECASE)
 """A test that says that freeing memory is meant."""
 
 # --------------------------------------------------------------------------- devices
 
-DEVICE_NAME = re.compile(r"(.*device|dev|(.*_)?gpu|gpu_id|cuda|(local_)?rank)$")
+DEVICE_NAME = lazy_pattern(r"(.*device|dev|(.*_)?gpu|gpu_id|cuda|(local_)?rank)$")
 """A device, as people write it in arguments of `.to(...)`."""
 
 RARE_DEVICES = frozenset({"mps", "npu", "xpu", "hpu", "mlu", "musa", "xla", "tpu"})
@@ -360,7 +361,7 @@ OTHER_ACCELERATORS = frozenset({"mps", "npu", "xpu", "hpu"})
 """Types of devices with an autocast of their own, on which a region of CUDA does nothing
 (torch/amp/autocast_mode.py, torch 2.13; npu: torch_npu)."""
 
-NUMBERED_DEVICE = re.compile(rf"(cuda|{'|'.join(sorted(OTHER_ACCELERATORS))}):(%|\{{|$)")
+NUMBERED_DEVICE = lazy_pattern(rf"(cuda|{'|'.join(sorted(OTHER_ACCELERATORS))}):(%|\{{|$)")
 """The beginning of a text that names a device and goes on with its number: f"cuda:{rank}",
 "cuda:%d" % rank, "cuda:{}".format(rank), "cuda:" + str(rank)."""
 
@@ -370,7 +371,7 @@ REDIRECTS_CUDA = ("transfer_to_npu", "gpu_migration")
 OF_RARE_DEVICES = frozenset(f"is_{device}" for device in RARE_DEVICES)
 """Flags that say so."""
 
-OF_RARE_DEVICE = re.compile(rf"(^|_)({'|'.join(sorted(RARE_DEVICES))})(_|$)")
+OF_RARE_DEVICE = lazy_pattern(rf"(^|_)({'|'.join(sorted(RARE_DEVICES))})(_|$)")
 """A name with one of them."""
 
 OF_DEVICES = words_of(
@@ -384,28 +385,28 @@ OF_DEVICES = words_of(
 MOVES_TENSORS = r"\.(?:to|cpu)\(", (".to(", ".cpu(")
 """Text of a move that need not name a device, and the parts of which one stands in such a line."""
 
-ASKS_DEVICE = re.compile(r"cuda|gpu|device|is_available", re.IGNORECASE)
+ASKS_DEVICE = lazy_pattern(r"cuda|gpu|device|is_available", re.IGNORECASE)
 """Text of a test of the device."""
 
-ASKS_DEVICE_OR_AMP = re.compile(
+ASKS_DEVICE_OR_AMP = lazy_pattern(
     rf"{ASKS_DEVICE.pattern}|{'|'.join(sorted(RARE_DEVICES))}|accelerator|darwin|platform"
     r"|amp(\b|_)|autocast|fp16|float16|half|mixed|precision",
     re.IGNORECASE,
 )
 """Text of a test of the device, or of a flag that switches AMP off where it does nothing."""
 
-SWITCHES_AMP_ON = re.compile(
+SWITCHES_AMP_ON = lazy_pattern(
     r"^([\w.]+\.)?((use_|enable_|with_)?(amp|mixed_precision)|(use|enable)_autocast)$"
 )
 """A flag for mixed precision. One for fp16 is none: it may cast the module."""
 
-ASKS_NO_DTYPE = re.compile(r"[\"'](cpu|cuda|__main__)\b")
+ASKS_NO_DTYPE = lazy_pattern(r"[\"'](cpu|cuda|__main__)\b")
 """Text of a test of the device, or of whether a file is run as a script."""
 
-ASKS_DEVICE_OF_WORKER = re.compile(r"cuda|gpu|device|worker", re.IGNORECASE)
+ASKS_DEVICE_OF_WORKER = lazy_pattern(r"cuda|gpu|device|worker", re.IGNORECASE)
 """Text of a test whether a worker of a loader may use a device."""
 
-ABOUT_STORAGE = re.compile(r"storage", re.IGNORECASE)
+ABOUT_STORAGE = lazy_pattern(r"storage", re.IGNORECASE)
 """Text of what is made of the memory of a tensor."""
 
 # --------------------------------------------------------------------------- precision
@@ -419,29 +420,29 @@ OFF = rf"(?:\s*False\b|{ARGUMENTS}\benabled\s*=\s*False\b)"
 # part is looked for before the pattern, since an editor asks again after each edit: over timm
 # 0.9.16 it takes 5 ms instead of 127.
 TRAINS_UNDER_AUTOCAST = {
-    "autocast(": re.compile(rf"\bautocast\((?!{OFF})"),
-    "GradScaler(": re.compile(rf"\bGradScaler\((?!{OFF})"),
-    "--": re.compile(r"[\"']--(?:use[-_])?(?:amp|mixed[-_]precision)[\"']"),
+    "autocast(": lazy_pattern(rf"\bautocast\((?!{OFF})"),
+    "GradScaler(": lazy_pattern(rf"\bGradScaler\((?!{OFF})"),
+    "--": lazy_pattern(r"[\"']--(?:use[-_])?(?:amp|mixed[-_]precision)[\"']"),
 }
 """A sign that a project trains under autocast. A flag `--fp16` is none: it may cast the module."""
 
 # A scaler is for float16 alone (documentation of torch.amp, "Gradient Scaling").
 TRAINS_IN_FLOAT16 = {
-    "GradScaler(": re.compile(rf"\bGradScaler\((?!{OFF})"),
-    "fp16": re.compile(r"\bfp16\b"),
+    "GradScaler(": lazy_pattern(rf"\bGradScaler\((?!{OFF})"),
+    "fp16": lazy_pattern(r"\bfp16\b"),
 }
 """A sign that it does so in float16."""
 
 SPEAKS_OF_BFLOAT16 = ("bfloat16", "bf16")
 """A sign that it need not be float16."""
 
-SPEAKS_OF_FLOAT16 = re.compile(r"(?<!b)(float16|fp16)|\.half\(|GradScaler")
+SPEAKS_OF_FLOAT16 = lazy_pattern(r"(?<!b)(float16|fp16)|\.half\(|GradScaler")
 """A sign that it may be."""
 
-OPENS_FLOAT16 = {"autocast(": re.compile(rf"\bautocast\({ARGUMENTS}\bfloat16\b")}
+OPENS_FLOAT16 = {"autocast(": lazy_pattern(rf"\bautocast\({ARGUMENTS}\bfloat16\b")}
 """A region of float16, which says the same where no other half dtype is spoken of."""
 
-IDLE_SCALER = re.compile(rf"\bGradScaler\((?:{OFF}|{ARGUMENTS}[\"']cpu\b)")
+IDLE_SCALER = lazy_pattern(rf"\bGradScaler\((?:{OFF}|{ARGUMENTS}[\"']cpu\b)")
 """A scaler for the CPU, or one that is switched off.
 Ex) GradScaler("cpu"), GradScaler(device="cpu", enabled=True), GradScaler(enabled=False)"""
 
@@ -451,10 +452,10 @@ WHOLE_NUMBERS = (
     r"|size_average"
 )
 
-NO_FLOATS = re.compile(rf"(^|_)({WHOLE_NUMBERS})(_|$|\d)", re.IGNORECASE)
+NO_FLOATS = lazy_pattern(rf"(^|_)({WHOLE_NUMBERS})(_|$|\d)", re.IGNORECASE)
 """Data, as people call it, that is whole numbers mostly. Ex) attn_mask, gt_labels, x_lengths"""
 
-NO_ACTIVATION = re.compile(
+NO_ACTIVATION = lazy_pattern(
     rf"(^|_)({WHOLE_NUMBERS}|weights?|factor|anchors?|b?boxes|b?box|priors?|proposals?|rois?|coords?"
     r"|coordinates|xyz|points?|rays|sigmas?|images?|imgs?|pixel\w*|audios?|wavs?|waveforms?|videos?"
     r"|frames|noise|freqs\w*|cos|sin|cache\w*|y|rewards?)(_|$|\d)",
@@ -465,30 +466,30 @@ Ex) attn_mask, gt_labels, input_ids, edge_weight, pixel_values, x_lengths"""
 
 # --------------------------------------------------------------------------- settings and versions
 
-CONFIGURATION = re.compile(
+CONFIGURATION = lazy_pattern(
     r"(^|_)(args|config|configuration|cfg|conf|hparams|hyperparameters|opts?|options)$"
 )
 """What holds the settings of a program."""
 
-READS_ARGUMENTS = re.compile(
+READS_ARGUMENTS = lazy_pattern(
     r"argparse|jsonargparse|ArgumentParser|HfArgumentParser|argv|click|docopt|fire|hydra|typer|tyro"
     r"|absl|OmegaConf|(parse|get|init|make|load|read)_\w*(args?|arguments|opts?|options|config|cfg)"
 )
 """What reads a command line, or a configuration: the libraries that do, and functions named after
 it."""
 
-ASKS_VERSION = re.compile(r"version|hasattr\(|getattr\(|\bparse\(|torch\w*\d", re.IGNORECASE)
+ASKS_VERSION = lazy_pattern(r"version|hasattr\(|getattr\(|\bparse\(|torch\w*\d", re.IGNORECASE)
 """Text of a test of the version, or of whether a name is there.
 Ex) torch.__version__ >= "2.4", hasattr(torch.amp, "GradScaler"), TORCH_GE_2_4, is_torch_2_4"""
 
-ASKS_TORCH = re.compile(
+ASKS_TORCH = lazy_pattern(
     r"__version__|\bversion\.|torch_?version|((get|has)attr|\bdir)\(\s*torch|torch\w*(\d|\(\s*[\"'\d])",
     re.IGNORECASE,
 )
 """Text of a test of the version of torch, or of whether torch has a name, for use where more than
 the code under the test depends on it: `getattr(args, "amp")` asks torch for nothing."""
 
-HANDLES_OLD = re.compile(
+HANDLES_OLD = lazy_pattern(
     r"^[ \t]*except\b[^\n]*:\s*\n\s*(from|import) torch\.(cuda|cpu)\.amp\b"
     r"|^[ \t]*(el)?if\b[^\n]*(torch\.__version__|TORCH_VERSION)[^\n]*:[ \t]*(#[^\n]*)?\n"
     r"(?!\s*raise\b)"
@@ -500,13 +501,13 @@ HANDLES_OLD = re.compile(
 """Code that does its work another way on an old torch: a test of the version, unless an error
 follows, or an import that an old name stands in for."""
 
-ASKS_FOR_CAPTURE = re.compile(
+ASKS_FOR_CAPTURE = lazy_pattern(
     r"^_?is_(\w+_)?(compil|dynamo|export|onnx|tracing|scripting|captur|fake)\w*|^_get_tracing_state$"
 )
 """A function, or a flag, that says whether something is being captured in a graph.
 Ex) torch.compiler.is_compiling(), is_torchdynamo_compiling(), is_current_stream_capturing()"""
 
-ASKS_WHAT_IS_THERE = re.compile(
+ASKS_WHAT_IS_THERE = lazy_pattern(
     r"version|attr$|available|find_spec|modules|torch\w*\d", re.IGNORECASE
 )
 """Words of a test that asks for what there is, so that another import might change its meaning."""

@@ -9,31 +9,33 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
+from amplint.util.lazy import lazy_pattern
+
 # Ex) - pytorch=1.13.1=py3.9_cuda11.7_0 ; - "conda-forge::pytorch >=1.8" ; - torch==2.2.2+cu118
-ITEM = re.compile(
+ITEM = lazy_pattern(
     r"""^\s*-\s*["']?(?:[\w./-]+::)?(?:pytorch|torch)(?:-gpu|-cpu)?(?![\w.-])"""
     r"""\s*(?:\[[^\]]*\])?\s*([^;@#"'\n]*)""",
     re.MULTILINE,
 )
-LOCKED = re.compile(
+LOCKED = lazy_pattern(
     r"""^[\s-]*name\s*[=:]\s*["']?(?:py)?torch["']?\s*\n\s*version\s*[=:]\s*["']?(\d[\d.]*\d)"""
     r"""|/pytorch-(\d[\d.]*\d)-\w+\.(?:conda|tar\.bz2)""",
     re.MULTILINE,
 )
 
-CONTINUED = re.compile(r"\\[ \t]*\n")
-ARGUMENT = re.compile(r"^\s*ARG\s+(\w+)=[\"']?([^\s\"']+)", re.MULTILINE | re.IGNORECASE)
-BLANK = re.compile(r"\$\{?(\w+)(?::-[^}]*)?\}?")
-INSTALLS = re.compile(
+CONTINUED = lazy_pattern(r"\\[ \t]*\n")
+ARGUMENT = lazy_pattern(r"^\s*ARG\s+(\w+)=[\"']?([^\s\"']+)", re.MULTILINE | re.IGNORECASE)
+BLANK = lazy_pattern(r"\$\{?(\w+)(?::-[^}]*)?\}?")
+INSTALLS = lazy_pattern(
     r"\b(?:pip[\d.]*|conda|mamba|micromamba)\s+(?:install|create|add)\b([^&|;\n]*)"
 )
 # Ex) torch==1.13.1+cu117, "torch>=2.0,<2.1", pytorch=1.12, pytorch::pytorch==1.12
-INSTALLED = re.compile(
+INSTALLED = lazy_pattern(
     r"""(?<![\w./=-])(?:[\w-]+::)?(?:pytorch|torch)(?:\[[^\]]*\])?([=<>~!][^\s"']*)"""
 )
-FROM = re.compile(r"^\s*FROM\s+(?:--\S+\s+)?(\S+)", re.MULTILINE | re.IGNORECASE)
-IMAGE = re.compile(r"(?:^|/)pytorch/pytorch:(\d+\.\d+(?:\.\d+)?)")
-NGC_IMAGE = re.compile(r"^nvcr\.io/nvidia/pytorch:(\d\d\.\d\d)")
+FROM = lazy_pattern(r"^\s*FROM\s+(?:--\S+\s+)?(\S+)", re.MULTILINE | re.IGNORECASE)
+IMAGE = lazy_pattern(r"(?:^|/)pytorch/pytorch:(\d+\.\d+(?:\.\d+)?)")
+NGC_IMAGE = lazy_pattern(r"^nvcr\.io/nvidia/pytorch:(\d\d\.\d\d)")
 # Of NVIDIA's images, from each tag on: the newest release of torch that it has all of. Their torch
 # is mostly on the way to the next: that of 22.11 calls itself 1.14.0a0, and has all of 1.13.
 # https://docs.nvidia.com/deeplearning/frameworks/pytorch-release-notes/ ("is based on")

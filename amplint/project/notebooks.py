@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+from amplint.util.lazy import lazy_pattern
 from amplint.util.positions import Position
 from amplint.util.text import (
     LINE_END,
@@ -42,15 +43,15 @@ from amplint.util.text import (
 SUFFIX = ".ipynb"
 # The cell magics below which there is Python that runs where the other cells do.
 PYTHON_BELOW = frozenset({"capture", "debug", "ipytest", "prun", "time", "timeit"})
-CELL_MAGIC = re.compile(r"\s*%%(\w*)")
+CELL_MAGIC = lazy_pattern(r"\s*%%(\w*)")
 OPTION = r"[ \t]+-(?:[nrp][ \t]*\d+|[tcqov])"
 # Line magics that IPython takes without a `%`, where they are all of a cell.
-BARE = re.compile(
+BARE = lazy_pattern(
     r"\s*(?:pip|conda|mamba|uv|cd|ls|ll|pwd|cat|cp|mv|rm|mkdir|env|run|load_ext|matplotlib)"
     r"[ \t]+\S.*\s*"
 )
 # Tried where a statement may begin.
-MAGIC = re.compile(
+MAGIC = lazy_pattern(
     rf"""
     (?P<indent>[ \t]*)(?P<timed>%time(?:it)?(?:{OPTION})*[ \t]+)
     (?P<code>[^\s\-](?:[^\r\n]*[^\\\r\n])?)(?=[\r\n]|\Z)
@@ -63,7 +64,7 @@ MAGIC = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 # What has to be known of the rest to see where the next statement begins.
-PIECE = re.compile(
+PIECE = lazy_pattern(
     r"""
     \#[^\r\n]*
   | '''(?:[^\\]|\\.)*?''' | \"""(?:[^\\]|\\.)*?\"""
@@ -73,10 +74,10 @@ PIECE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-RUN = re.compile(r"#(~+)")  # what may pass for a boundary
+RUN = lazy_pattern(r"#(~+)")  # what may pass for a boundary
 DECODER = json.JSONDecoder()
-JSON_BLANK = re.compile(r"[ \t\r\n]*")
-JSON_CHARACTER = re.compile(
+JSON_BLANK = lazy_pattern(r"[ \t\r\n]*")
+JSON_CHARACTER = lazy_pattern(
     r"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|\\u[\da-fA-F]{4}|\\.|[^\\]"
 )
 

@@ -16,8 +16,8 @@ import errno
 import hashlib
 import json
 import os
-import platform
 import shutil
+import sys
 import time
 import zlib
 from collections.abc import Iterable, Mapping
@@ -228,9 +228,10 @@ def environment() -> list[str]:
     version = Path(spec.origin).with_name("_version.py") if spec and spec.origin else None
     libcst = version.read_bytes() if version is not None and version.is_file() else b""
     code = hashlib.blake2b(digest_size=16)
-    for file in own_code():
-        code.update(file.read_bytes())
-    python = platform.python_implementation(), *platform.python_version_tuple()[:2]
+    for path in own_code():
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123  (of 500, each faster so)
+            code.update(file.read())
+    python = sys.implementation.name, *map(str, sys.version_info[:2])
     return [code.hexdigest(), digest(libcst), *python]
 
 
@@ -254,7 +255,7 @@ def outside_rules() -> list[object]:
     return [names, installed.names, code.hexdigest()]
 
 
-def own_code() -> list[Path]:
+def own_code() -> list[str]:
     """All modules of amplint and of its rules, which lie in a directory of their own in a checkout,
     and its models of frameworks.
 
@@ -265,5 +266,11 @@ def own_code() -> list[Path]:
     roots = [Path(amplint.__file__).parent]
     if rules is not None:
         roots += map(Path, rules.submodule_search_locations or ())
-    modules = {file for root in roots for file in root.rglob("*.py")}
-    return sorted(modules | set(roots[0].glob("frameworks/*.toml")))
+    paths = [
+        os.path.join(directory, name)  # noqa: PTH118
+        for root in roots
+        for directory, _, names in os.walk(root)  # in a fifth of the time that `rglob` takes
+        for name in names
+        if name.endswith((".py", ".toml"))
+    ]
+    return sorted(paths)

@@ -17,8 +17,8 @@ from amplint.util.process_pool import spread
 from amplint.util.progress import Progress
 from amplint.util.text import Text
 
-# A project of fewer characters (some 1,500 lines) leaves little to spare.
-LEAST_KEPT = 50_000
+# A project of fewer characters (some 1,000 lines) leaves little to spare.
+LEAST_KEPT = 30_000
 
 
 class Pack(msgspec.Struct, array_like=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+import sys
 
 from amplint.findings.finding import Cost, Finding
 from amplint.rule.of_engine import UNPARSABLE
@@ -21,7 +21,7 @@ def why_unread(path: str, text: str, error: Exception) -> FileResult:
     return FileResult(findings=(unparsable(path, *refusal, remedy=remedy),))
 
 
-PYTHON = f"Python {'.'.join(platform.python_version_tuple()[:2])}"
+PYTHON = f"Python {sys.version_info.major}.{sys.version_info.minor}"
 
 
 def unparsable(

@@ -6,7 +6,7 @@ goes on, ends with status 2, and says how to report the fault.
 
 from __future__ import annotations
 
-import platform
+import sys
 from collections.abc import Collection
 from typing import Any
 
@@ -61,7 +61,7 @@ def how_to_report(command: str) -> str:
     Args:
         command: brings them up again.
     """
-    version = f"amplint {amplint.__version__} (Python {platform.python_version()})"
+    version = f"amplint {amplint.__version__} (Python {sys.version.split()[0]})"
     checkout = amplint.__path__[1:]  # of which the owner may have written what failed
     unless = f"unless you have changed {checkout[0]}, " if checkout else ""
     return (

@@ -210,14 +210,14 @@ def lists_of(tree: ast.Module) -> Iterator[str]:
 
 
 def is_list(node: ast.AST) -> bool:
-    """Ex) re.compile("..."), {"one", "two"}, "one two".split()"""
+    """Ex) lazy_pattern("..."), {"one", "two"}, "one two".split()"""
     words: list[object] = []
     if isinstance(node, ast.Set | ast.Tuple | ast.List):
         words = [getattr(each, "value", None) for each in node.elts]
+    elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("re.compile", "lazy_pattern"):
+        return True
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         text = node.func.value
-        if ast.unparse(node.func) == "re.compile":
-            return True
         if node.func.attr == "split" and isinstance(text, ast.Constant):
             words = [*str(text.value).split()]
     return bool(words) and all(isinstance(w, str) and PLAIN.fullmatch(w) for w in words)
