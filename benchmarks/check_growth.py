@@ -1,12 +1,13 @@
 """How the work of `amplint check` grows with the program: linearly, whatever its shape.
 
-    python -m benchmarks.check_growth [SHAPE...] [--size N] [--seconds]
+    python -m benchmarks.check_growth [SHAPE...] [--size N] [--seconds | --megabytes]
 
 Generates programs of several shapes of sizes N, 2N and 4N and counts the lines of amplint and of
 its rules that a whole `check` executes: index, link, judge, all rules. Prints how the count grows
 from 2N to 4N, and the functions of amplint whose own count grows fastest. Exits with 1 when a count
 grows by 2.3 or more. With --seconds it measures CPU time instead of counting, for larger programs:
-`--size` says how many times as large as usual they are.
+`--size` says how many times as large as usual they are. With --megabytes, the most memory that
+Python has given out at a time.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import tempfile
 import textwrap
 import threading
 import time
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -747,6 +749,32 @@ def main(model, loader):
     return {"main.py": lines(body)}
 
 
+def long_literals(size: int) -> Texts:
+    """Data: a table that a tensor is built of, a list of names, a dict of words, rows of them."""
+    count = range(400 * size)
+    table = ",\n".join(f"            [+1, -{n}, {n}.5]" for n in count)
+    names = ", ".join(f'"name{n}"' for n in count)
+    words = ", ".join(f'"k{n}": {n}' for n in count)
+    rows = ", ".join(f'("row", {{"n": {n}}})' for n in count)
+    body = f"""\
+NAMES = [{names}]
+WORDS = {{{words}}}
+
+
+def main(model, loader):
+    table = torch.FloatTensor(
+        [
+{table},
+        ]
+    ).cuda()
+    for x in loader:
+        for name, options in ({rows}):
+            print(name, options["n"], NAMES[0], WORDS[name])
+        model(x.cuda() * table).mean().backward()
+"""
+    return {"main.py": lines(body)}
+
+
 def star_imports(size: int) -> Texts:
     """Modules each of which has all names of the next one by a star."""
     count = 5 * size
@@ -1052,7 +1080,7 @@ SHAPES: dict[str, Callable[[int], Texts]] = {
             call_chain, call_diamonds, double_calls, recursion, everyone_calls_everyone, fan_out,
             fan_in, hot_loops, many_files, long_function, long_module, elif_chain, guards,
             nested_tests, nested_expression, long_expression, same_methods, callbacks, overriding,
-            subclasses, fields, nested_containers, star_imports, decorators, flags,
+            subclasses, fields, nested_containers, long_literals, star_imports, decorators, flags,
             returned_losses, workers, threads, passed_down, accumulators, chosen_contexts,
             trainings, early_returns, chained_parameters,
         )
@@ -1077,19 +1105,32 @@ def seconds(texts: Texts) -> float:
     return time.process_time() - begun
 
 
+def megabytes(texts: Texts) -> float:
+    registry.all_rules()  # imported before anything is counted
+    gc.collect()
+    tracemalloc.start()
+    try:
+        check(texts)
+        return tracemalloc.get_traced_memory()[1] / 1e6
+    finally:
+        tracemalloc.stop()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("shapes", nargs="*", metavar="SHAPE")
     parser.add_argument("--size", type=int, default=1)
-    parser.add_argument("--seconds", action="store_true")
+    for each in (seconds, megabytes):
+        option = f"--{each.__name__}"
+        parser.add_argument(option, dest="measure", action="store_const", const=each)
     options = parser.parse_args()
     failures = []
     for name in options.shapes or SHAPES:
-        if options.seconds:
+        if options.measure:
             projects = [SHAPES[name](options.size * size) for size in SIZES]
             rows = sum(text.count("\n") for text in projects[-1].values())
-            shown = "".join(f"{seconds(texts):9.2f}" for texts in projects)
-            print(f"{name:26}{rows:8} lines{shown} s", flush=True)
+            shown = "".join(f"{options.measure(texts):9.2f}" for texts in projects)
+            print(f"{name:26}{rows:8} lines{shown} {options.measure.__name__}", flush=True)
             continue
         found = too_fast(SHAPES[name], options.size)
         print(

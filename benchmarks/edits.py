@@ -49,10 +49,17 @@ class Added(nn.Module):
 """
 
 
-def edit(project: Project, chance: random.Random) -> tuple[str, Change]:
-    """What is edited, and the new texts."""
+def edit(project: Project, chance: random.Random, moves: bool = False) -> tuple[str, Change]:
+    """What is edited, and the new texts.
+
+    Args:
+        moves: whether to make edits that only move code.
+    """
     while True:
-        edited = chance.choices(OF_PROJECT, weights=[weight for _, weight in WEIGHTS])[0]
+        if moves:
+            edited = chance.choice(MOVING)
+        else:
+            edited = chance.choices(OF_PROJECT, weights=[weight for _, weight in WEIGHTS])[0]
         change = edited(project, chance)
         if change:
             return f"{edited.__name__} {' '.join(change)}", change
@@ -271,6 +278,28 @@ def lines_moved(project: Project, chance: random.Random) -> Change | None:
     return {path: f"# {chance.randrange(100)}\n{project[path]}"}
 
 
+def comment_added(project: Project, chance: random.Random) -> Change | None:
+    """A comment in a line of its own, or behind code; at times a string is meant, which is code."""
+    path = chance.choice(sorted(project))
+    lines = project[path].split("\n")
+    number = chance.randrange(len(lines))
+    if chance.random() < 0.5:
+        indent = lines[number][: len(lines[number]) - len(lines[number].lstrip())]
+        lines.insert(number, f"{indent}# x.half() {chance.randrange(100)}")
+    else:
+        lines[number] += f"  # x.half() {chance.randrange(100)}"
+    return {path: "\n".join(lines)}
+
+
+def docstring_changed(project: Project, chance: random.Random) -> Change | None:
+    path = chance.choice(sorted(project))
+    found = list(re.finditer(r':\n\s+"""', project[path]))
+    if not found:
+        return None
+    at = chance.choice(found).end()
+    return {path: f"{project[path][:at]}autocast({chance.randrange(100)})\n\n{project[path][at:]}"}
+
+
 def broken(project: Project, chance: random.Random) -> Change | None:
     """A syntax error; a file that has one is mended."""
     path = chance.choice(sorted(project))
@@ -328,3 +357,4 @@ WEIGHTS: list[tuple[Callable[[Project, random.Random], Change | None], int]] = [
     (file_moved, 2),
 ]
 OF_PROJECT = [edited for edited, _ in WEIGHTS]
+MOVING = [lines_moved, comment_added, docstring_changed]

@@ -1,12 +1,13 @@
 """Whether a run that uses what was kept of earlier ones says what a run says that keeps nothing.
 
-    python -m benchmarks.kept_is_new [PACKAGE...] [--cache DIR] [--edits N] [--seed N] [--out FILE]
+    python -m benchmarks.kept_is_new [PACKAGE...] [--cache DIR] [--edits N] [--seed N] [--moves]
+                                     [--out FILE]
 
 Each package is copied and edited N times, one edit upon the other (`benchmarks.edits`). After each
 edit it is checked with a cache and without, with all rules, and the two reports are compared as
 JSON, byte for byte. Prints how many runs took up the values of an earlier one, and how long both
-took. Writes results/kept_is_new.json when all packages were run. Exits with 1 when any reports
-differ.
+took. With --moves, the edits only move code: comments, docstrings and empty lines. Writes
+results/kept_is_new.json when all packages were run. Exits with 1 when any reports differ.
 """
 
 from __future__ import annotations
@@ -58,16 +59,18 @@ def report(request: Request) -> str:
     return json_format.render(Report(outcome, request.rules, request.selection.root))
 
 
-def measured(tree: Path, texts: Project, edits: int, seed: int, package: Package) -> Result:
+def measured(
+    tree: Path, texts: Project, edits: int, seed: int, package: Package, moves: bool = False
+) -> Result:
     """Edit the copy of a package, and compare after each edit."""
     chance = random.Random(f"{seed} {package.name}")
     texts = dict(texts)
     cache = Cache(tree / NAME)
     resumed: list[bool] = []
-    original = linking.take_up
+    original = linking.resumed
 
     def noted(*arguments: object) -> object:
-        edit = original(*arguments)  # type: ignore[arg-type]  # they are those of `take_up`
+        edit = original(*arguments)  # type: ignore[arg-type]  # they are those of `resumed`
         resumed.append(edit is not None)
         return edit
 
@@ -75,10 +78,10 @@ def measured(tree: Path, texts: Project, edits: int, seed: int, package: Package
     ratios: list[float] = []
     taken_up = 0
     small = mock.patch.object(session, "LEAST_KEPT", 0)
-    with mock.patch.object(linking, "take_up", noted), small:
+    with mock.patch.object(linking, "resumed", noted), small:
         report(replace(request_for(tree, paths_of(tree, texts)), cache=cache))
         for number in range(edits):
-            said, change = edit(texts, chance)
+            said, change = edit(texts, chance, moves)
             for path, text in change.items():
                 file = tree / path
                 if text is None:
@@ -113,6 +116,7 @@ def main() -> int:
     parser = arguments(__doc__)
     parser.add_argument("--edits", type=int, default=50, help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
+    parser.add_argument("--moves", action="store_true", help="edits that only move code")
     parser.add_argument("--out", type=Path, default=RESULTS / "kept_is_new.json")
     options = parser.parse_args()
     results: list[Result] = []
@@ -126,14 +130,14 @@ def main() -> int:
                 (tree / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, tree / path)
                 texts[path.as_posix()] = source.read_bytes().decode()
-            result = measured(tree, texts, options.edits, options.seed, package)
+            result = measured(tree, texts, options.edits, options.seed, package, options.moves)
         print(
             f"{result.package}: {result.edits} edits, {result.resumed} resumed in "
             f"{result.ratio} of the time, {len(result.different)} differ",
             flush=True,
         )
         results.append(result)
-    if not options.packages:
+    if not options.packages and not options.moves:
         packages = [asdict(result) for result in results]
         state = {"edits": options.edits, "seed": options.seed, "packages": packages}
         options.out.write_text(json.dumps(state, indent=1) + "\n")

@@ -47,12 +47,16 @@ class Traits(Fact):
             return
         if self._hotness.is_hot(function):
             yield Trait.HOT
+        if function in self._misuse.functions:
+            yield Trait.MISUSED
         if any(region is not None for region in state.regions.values()):
             yield Trait.REGION
         if any(map(self._is_half, {*state.values})):  # of timm, each is there twice
             yield Trait.HALF
-        if function in self._misuse.functions:
-            yield Trait.MISUSED
+
+    def besides_values(self, function: str) -> tuple[bool, bool]:
+        """The traits of a function that its values and regions do not decide about."""
+        return self._hotness.is_hot(function), function in self._misuse.functions
 
     def _is_half(self, value: Value) -> bool:
         if value not in self._half:

@@ -265,10 +265,26 @@ class Hotness(PlaceFact[Heat]):
     # -- questions
 
     def of(self, at: NodePlace) -> Heat | None:
-        heat = self._heat_of(at.function, at.block)
-        if heat is None or self._is_left_out(at.function, at.block):
+        heat = self._reached_by(at.function, at.block)
+        if heat is None:
             return None
         return Heat(heat.temperature, tuple(map(self._evidence, heat.chain)), heat.is_guess)
+
+    def temperature(self, function: str, block: int) -> str | None:
+        """How often a block of a function runs; None as above."""
+        heat = self._reached_by(function, block)
+        return heat.temperature if heat is not None else None
+
+    def temperatures(self, function: str) -> list[str | None]:
+        """How often each block of a function runs; none where all are cold, or nothing is known."""
+        if function not in self._reached and not self._batch_loops.get(function):
+            return []
+        blocks = range(len(self.inference.states[function].graph.blocks))
+        return [self.temperature(function, block) for block in blocks]
+
+    def _reached_by(self, function: str, block: int) -> Reached | None:
+        heat = self._heat_of(function, block)
+        return None if heat is None or self._is_left_out(function, block) else heat
 
     def is_hot(self, function: str) -> bool:
         """Whether anything in the function may run for every batch of training."""

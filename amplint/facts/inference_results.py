@@ -43,17 +43,27 @@ class Values(NodeFact[Value]):
             entry = self._entries[at] = value, here or None
         return entry[1]
 
-    def _is_half_for_others(self, at: NodePlace, value: Value) -> bool:
-        """Whether a value is half by a region, and a tensor by calls that do not stand in it."""
-        infer, (function, number, block) = self.inference, at
-        region = infer.states[function].regions.get(block)
+    def rests_on_callers(self, at: NodePlace) -> bool:
+        """Whether the answer may rest on calls of the function, too: see `_is_half_for_others`."""
+        state = self.inference.states[at.function]
+        return self._may_be_half_for_others(at, state.values[at.node])
+
+    def _may_be_half_for_others(self, at: NodePlace, value: Value) -> bool:
+        region = self.inference.states[at.function].regions.get(at.block)
         if region is None or not region.inherited:
             return False
-        facts = infer.functions[function]
+        facts = self.inference.functions[at.function]
         if facts.name == "forward" and facts.cls is not None:
             return False  # of which the parameters are tensors, whatever they are given
-        if without_half(value) == value:
+        return without_half(value) != value
+
+    def _is_half_for_others(self, at: NodePlace, value: Value) -> bool:
+        """Whether a value is half by a region, and a tensor by calls that do not stand in it."""
+        if not self._may_be_half_for_others(at, value):
             return False
+        infer, (function, number, block) = self.inference, at
+        region = infer.states[function].regions[block]
+        assert region is not None
         calls = infer.regions.in_regions(function, region.presumed)
         if not calls or not is_unknown_in(infer, calls, function, number, gives_half):
             return False

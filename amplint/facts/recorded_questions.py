@@ -22,13 +22,14 @@ from typing import Any, cast
 import msgspec
 
 from amplint.facts.fact import Answer_co, Fact, Facts, Known, NodeFact
+from amplint.facts.inference_results import Regions, Values
 from amplint.facts.program import FileView
 from amplint.ir.ast_cache import NodePlace
 from amplint.ir.codec import packed
 from amplint.ir.file_index import File
 from amplint.util.positions import Place, Span
 from amplint.util.walks import reachable
-from amplint.values.atoms import UNKNOWN, LazyEvidence
+from amplint.values.atoms import UNKNOWN, LazyEvidence, Value
 
 Spans = Callable[[Place], Span]
 Plain = list[Any]  # MessagePack has it
@@ -92,6 +93,9 @@ class Dialogue:
         kind, *parts = plain
         if kind == "answer":
             return self.answers[parts[0]]
+        if kind == "value":
+            function, number = parts  # evidence, which takes time, decides nothing
+            return self._facts.inference.states[function].values[number]
         return ARGUMENTS[kind](*parts) if parts else UNKNOWN
 
 
@@ -104,34 +108,24 @@ def same(questions: Sequence[Asked], facts: Facts, spans: Spans) -> bool:
         return False
 
 
-class NotedView(FileView):
-    """The facts of a project, asked for about one file, with each question taken down.
+class Notes:
+    """The questions that are asked about one file.
+
+    Args:
+        facts: answer them.
+        spans: see `Dialogue`.
 
     Attributes:
-        notes: the questions that were asked; None once there was one that cannot be written down.
+        questions: each once; None once there was one that cannot be written down.
+        values: those that are known to be the answer about a node, for questions about them.
     """
 
-    def __init__(self, file: File, facts: Facts, spans: Spans) -> None:
-        super().__init__(file, facts)
-        self.notes: list[Asked] | None = []
-        self._spans = spans
+    def __init__(self, facts: Facts, spans: Spans) -> None:
+        self.questions: list[Asked] | None = []
+        self.values: dict[Value, NodePlace] = {}
         self._dialogue = Dialogue(facts, spans)
         self._replies: dict[object, object] = {}  # by question
         self._numbers: dict[int, int] = {}  # by the `id` of an answer, which the dialogue holds
-        self._note(["", EVALUATED, file.path], lambda: evaluated(facts, file.path))
-
-    def fact(self, kind: type[Known]) -> Known:
-        """A fact of the project, which takes down what it is asked."""
-        return cast(Known, NotedFact(self, kind, super().fact(kind)))
-
-    def ask(self, kind: type[NodeFact[Answer_co]], node: Any) -> Answer_co | None:
-        """The answer of a fact about a node; None where nothing is known of it."""
-        at = self.at(node)
-        return self.ask_once(kind, "of", (at,), self._facts[kind].of) if at is not None else None
-
-    def span(self, place: Place) -> Span:
-        """Where a place of whatever file stands in its text."""
-        return cast(Span, self._once(("", SPAN, place), (place,), lambda: self._spans(place)))
 
     def ask_once(
         self, kind: type[Fact], name: str, arguments: tuple[Any, ...], answer: Callable[..., Any]
@@ -140,12 +134,12 @@ class NotedView(FileView):
         try:
             plain = tuple(map(self._plain, arguments))
         except NotPlainError:
-            self.notes = None
+            self.questions = None
             return answer(*arguments)
         key = (name_of(kind), name, *plain)
-        return self._once(key, arguments, lambda: answer(*arguments))
+        return self.once(key, arguments, lambda: answer(*arguments))
 
-    def _once(self, key: tuple[Any, ...], arguments: Any, answer: Callable[[], object]) -> object:
+    def once(self, key: tuple[Any, ...], arguments: Any, answer: Callable[[], object]) -> object:
         if key not in self._replies:
             plain = [*key[:2], *map(self._written, arguments)]
             self._replies[key] = self._note(plain, answer)
@@ -153,15 +147,15 @@ class NotedView(FileView):
 
     def _note(self, question: Plain, answer: Callable[[], object]) -> object:
         reply = answer()
-        if self.notes is None:
+        if self.questions is None:
             return reply
         try:
             digest = self._dialogue.note(reply)
         except NotPlainError:
-            self.notes = None
+            self.questions = None
             return reply
-        number = len(self.notes)
-        self.notes.append(Asked(question, digest))
+        number = len(self.questions)
+        self.questions.append(Asked(question, digest))
         self._numbers[id(reply)] = number
         for place, evidence in enumerate(self._dialogue.evidence[number]):
             evidence.heard = lambda proof, place=place: self._looked_for(number, place, proof)
@@ -169,7 +163,7 @@ class NotedView(FileView):
 
     def _looked_for(self, number: int, place: int, proof: object) -> None:
         key = ("", EVIDENCE, number, place)
-        self._once(key, (number, place), lambda: proof)
+        self.once(key, (number, place), lambda: proof)
 
     def _plain(self, argument: Any) -> object:
         """An argument as part of a key."""
@@ -177,6 +171,8 @@ class NotedView(FileView):
             return argument
         if id(argument) in self._numbers or argument is UNKNOWN:
             return ("answer", id(argument))
+        if isinstance(argument, frozenset) and argument in self.values:
+            return ("value", argument)
         raise NotPlainError
 
     def _written(self, argument: Any) -> object:
@@ -187,36 +183,142 @@ class NotedView(FileView):
             return ["place", *argument]
         if isinstance(argument, str | int | None):
             return argument
-        return ["unknown"] if argument is UNKNOWN else ["answer", self._numbers[id(argument)]]
+        if argument is UNKNOWN:
+            return ["unknown"]
+        if id(argument) in self._numbers:
+            return ["answer", self._numbers[id(argument)]]
+        return ["value", *self.values[argument][:2]]
+
+
+class NotedView(FileView):
+    """The facts of a project, asked for about one file, with each question noted."""
+
+    def __init__(self, file: File, facts: Facts, spans: Spans) -> None:
+        super().__init__(file, facts)
+        self.notes = Notes(facts, spans)
+        self._spans = spans
+        question = ("", EVALUATED, file.path)
+        self.notes.once(question, (file.path,), lambda: evaluated(facts, file.path))
+
+    def fact(self, kind: type[Known]) -> Known:
+        """A fact of the project, which notes what it is asked."""
+        return cast(Known, NotedFact(self.notes, kind, super().fact(kind)))
+
+    def ask(self, kind: type[NodeFact[Answer_co]], node: Any) -> Answer_co | None:
+        """The answer of a fact about a node; None where nothing is known of it."""
+        at = self.at(node)
+        if at is None:
+            return None
+        return cast(
+            "Answer_co | None", self.notes.ask_once(kind, "of", (at,), self._facts[kind].of)
+        )
+
+    def span(self, place: Place) -> Span:
+        """Where a place of whatever file stands in its text."""
+        question = ("", SPAN, place)
+        return cast(Span, self.notes.once(question, (place,), lambda: self._spans(place)))
+
+
+class NotedFacts(Facts):
+    """The facts of a project, asked for about the nodes of one file, with each question noted that
+    something outside of their functions may decide about.
+
+    Args:
+        facts: of the project.
+        spans: see `Dialogue`.
+
+    Attributes:
+        silent: by fact: the nodes of which it knows nothing, which most questions are about.
+    """
+
+    def __init__(self, facts: Facts, spans: Spans) -> None:
+        super().__init__(facts.inference)
+        self.notes = Notes(facts, spans)
+        self.silent: dict[str, dict[str, list[int]]] = {}
+        self._facts = facts
+        self._noted: dict[type[Fact], Any] = {}
+
+    def __getitem__(self, kind: type[Known]) -> Known:
+        if kind not in self._noted:
+            fact = self._facts[kind]
+            noted: object = NotedFact(self.notes, kind, fact)
+            if isinstance(fact, NodeFact):
+                noted = NotedNodeFact(self, kind, fact)
+            self._noted[kind] = noted
+        return cast(Known, self._noted[kind])
 
 
 class NotedFact:
-    """A fact that has taken down what it is asked.
+    """A fact that notes what it is asked.
 
     Args:
-        view: takes it down.
+        notes: where.
         kind: the fact.
         fact: the same.
     """
 
-    def __init__(self, view: NotedView, kind: type[Fact], fact: Fact) -> None:
-        self._view = view
+    def __init__(self, notes: Notes, kind: type[Fact], fact: Fact) -> None:
+        self._notes = notes
         self._kind = kind
         self._of = fact
 
     def __getattr__(self, name: str) -> Any:
         answer = getattr(self._of, name)
         if not callable(answer):
-            self._view.notes = None  # whatever is read of it
+            self._notes.questions = None  # whatever is read of it
             return answer
 
         def ask(*arguments: Any, **named: Any) -> Any:
             if named:
-                self._view.notes = None  # a question is written down by position
+                self._notes.questions = None  # a question is written down by position
                 return answer(*arguments, **named)
-            return self._view.ask_once(self._kind, name, arguments, answer)
+            return self._notes.ask_once(self._kind, name, arguments, answer)
 
         return ask
+
+
+class NotedNodeFact(NotedFact):
+    """A fact about nodes, of which it is noted apart which ones it knows nothing of."""
+
+    def __init__(self, noted: NotedFacts, kind: type[Fact], fact: NodeFact[Any]) -> None:
+        super().__init__(noted.notes, kind, fact)
+        self._noted = noted
+        self._fact = fact
+        self._replies: dict[NodePlace, object] = {}
+
+    def of(self, at: NodePlace) -> Any:
+        if at not in self._replies:
+            self._replies[at] = self._reply(at)
+        return self._replies[at]
+
+    def _reply(self, at: NodePlace) -> object:
+        noted, kind, fact = self._noted, self._kind, self._fact
+        answer = fact.of(at)
+        if isinstance(fact, Regions):
+            return answer  # which is the function's own, except its evidence
+        if isinstance(fact, Values) and not fact.rests_on_callers(at):
+            if answer is not None:
+                noted.notes.values.setdefault(answer, at)
+            return answer
+        if answer is None:
+            silent = noted.silent.setdefault(name_of(kind), {})
+            silent.setdefault(at.function, []).extend((at.node, at.block))
+            return None
+        return noted.notes.ask_once(kind, "of", (at,), lambda _: answer)
+
+
+def is_silent(silent: Mapping[str, Mapping[str, Sequence[int]]], facts: Facts) -> bool:
+    """Whether facts still know nothing of these nodes."""
+    try:
+        return all(
+            of(NodePlace(function, node, block)) is None
+            for kind, by_function in silent.items()
+            for of in [facts[fact_of(kind)].of]  # type: ignore[attr-defined]  # one about nodes
+            for function, numbers in by_function.items()
+            for node, block in zip(numbers[::2], numbers[1::2], strict=True)
+        )
+    except Exception:  # what cannot be asked any more has another answer
+        return False
 
 
 def evaluated(facts: Facts, path: str) -> Sequence[str]:

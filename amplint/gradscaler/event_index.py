@@ -164,7 +164,7 @@ class EventIndex:
         """The words of a function from the first to the last of some nodes, without comments."""
         rows = [self.inference.states[function].graph.nodes[n].location[0] for n in numbers]
         path = self.inference.functions[function].path
-        text = "\n".join(self.inference.files[path].uncommented[min(rows) - 1 : max(rows)])
+        text = "\n".join(self.inference.files[path].code[min(rows) - 1 : max(rows)])
         return frozenset(WORD.findall(text))
 
     def stored_in(self, function: str, loop: int) -> frozenset[str]:

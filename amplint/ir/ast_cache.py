@@ -11,6 +11,7 @@ import ast
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from amplint.ir.data import sampled
 from amplint.ir.model import Location
 from amplint.ir.ssa import where
 
@@ -89,7 +90,7 @@ def function_alone(lines: Sequence[str], location: Location) -> FunctionNode | N
     text = "\n".join(lines[row - 1 : last])
     before = "\n" * (row - 1) if column == 0 else "\n" * (row - 2) + "if True:\n"
     try:
-        body = ast.parse(before + text).body
+        body = sampled(ast.parse(before + text), text, row).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     if column and body and isinstance(body[0], ast.If):

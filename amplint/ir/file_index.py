@@ -15,9 +15,10 @@ from functools import cached_property
 
 from amplint.ir.ast_cache import FunctionNode, NodePlace, Parsed, Scope, TreeCache, function_alone
 from amplint.ir.codec import Record, encode
+from amplint.ir.data import sampled
 from amplint.ir.model import ClassFacts, FileFacts, FunctionFacts, Graph, Location, Param
 from amplint.ir.ssa import build, last_name, own_nodes, where
-from amplint.util.text import LINE_END, code_of, parse, without_comments
+from amplint.util.text import LINE_END, code_of, parse
 
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -57,7 +58,7 @@ class File:
         self._lambdas: dict[str, list[FunctionFacts]] = {}  # by the function that defines them
         if record is None:
             self._scan_module(self.parsed.module)
-            code = "\n".join(self._code)
+            code = "\n".join(self.code)
             words = words_of(code)
         else:
             words = record.words
@@ -72,12 +73,9 @@ class File:
         return LINE_END.split(self.text)
 
     @cached_property
-    def uncommented(self) -> list[str]:
-        """The lines of its text, without their ends, and with blanks for comments."""
-        return LINE_END.split(without_comments(self.text))
-
-    @cached_property
-    def _code(self) -> list[str]:
+    def code(self) -> list[str]:
+        """The lines of its text, without their ends, and with blanks for comments and strings of
+        several lines."""
         return LINE_END.split(code_of(self.text))
 
     # -- its tree
@@ -87,7 +85,7 @@ class File:
         """Its tree. To hold on to nodes of it is to hold on to the tree: another one may be made
         of the text later, of which they are no part."""
         if self._parsed is None:
-            self._parsed = Parsed(parse(self.text))
+            self._parsed = Parsed(sampled(parse(self.text), self.text))
             self._parsed.scopes[f"{self.path}::"] = self._parsed.module
             for node in ast.walk(self._parsed.module) if self._ids else ():
                 if isinstance(node, DEFINITIONS) and where(node) in self._ids:
@@ -100,8 +98,7 @@ class File:
         """Give back the memory of what can be made of the text again."""
         self._parsed = None
         self.__dict__.pop("lines", None)
-        self.__dict__.pop("uncommented", None)
-        self.__dict__.pop("_code", None)
+        self.__dict__.pop("code", None)
 
     def placed(self) -> Placed:
         """Its tree, and where the expressions stand in the graphs that were asked for."""
@@ -257,7 +254,7 @@ class File:
             identity = f"{base}#{number}"
         first = min((d.lineno for d in getattr(node, "decorator_list", [])), default=node.lineno)
         end_row = node.end_lineno or node.lineno
-        text = "\n".join(self._code[first - 1 : end_row])
+        text = "\n".join(self.code[first - 1 : end_row])
         facts = FunctionFacts(
             id=identity,
             path=self.path,
@@ -278,7 +275,7 @@ class File:
         return facts
 
     def _words_outside_definitions(self, tree: ast.Module) -> frozenset[str]:
-        lines = list(self._code)
+        lines = list(self.code)
         for statement in tree.body:
             if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 for row in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1):

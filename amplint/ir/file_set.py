@@ -61,6 +61,11 @@ class Files(Mapping[str, File]):
         self._index = index
         self._by_word: dict[str, Sequence[str]] = {}
 
+    def with_own(self, own: Mapping[str, File]) -> Files:
+        """A project that has these files of its own, and none besides."""
+        context = self.presumes, self.own_models, self.precisions, self.observed
+        return Files(own, {}, self._index, *context)
+
     def __getitem__(self, path: str) -> File:
         if path in self.own:
             return self.own[path]

@@ -3,13 +3,25 @@ of a check (`conditions.py`), and that the check may say something of."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
+import msgspec
+
 from amplint.analyses.function_traits import Traits
+from amplint.analyses.hotness import Hotness
 from amplint.facts.fact import Facts
+from amplint.facts.recorded_questions import (
+    Asked,
+    NotedFacts,
+    Spans,
+    evaluated,
+    is_silent,
+    same,
+)
 from amplint.facts.trait import Trait
 from amplint.inference import State
 from amplint.ir import ops
@@ -22,6 +34,7 @@ from amplint.util.errors import describe
 from amplint.values.atoms import (
     UNKNOWN,
     Atom,
+    LazyEvidence,
     Value,
 )
 from amplint.view.evaluated_node import (
@@ -104,6 +117,10 @@ def ways_of(rule: Rule) -> Iterator[tuple[int, Way]]:
         yield from ((number, way) for way in check.condition.ways)
 
 
+# Those with candidates, each with the nodes that checks are shown.
+Rows = list[tuple[int, list[str]]]
+
+
 class Candidate(NamedTuple):
     """A node that a check is shown.
 
@@ -118,6 +135,23 @@ class Candidate(NamedTuple):
     code: str
     check: int
     here: EvaluatedNode
+
+
+class KeptSearch(msgspec.Struct, array_like=True):
+    """A search for candidates in a file, as it is kept: it finds the same while the values of the
+    file's functions are the same, and these answers are.
+
+    Args:
+        rows: see `rows_of`.
+        around: the digest of how hot functions are, and what is known of each as a whole.
+        questions: that the search has asked besides.
+        silent: see `NotedFacts`.
+    """
+
+    rows: Rows
+    around: bytes
+    questions: list[Asked]
+    silent: dict[str, dict[str, list[int]]]
 
 
 @dataclass(frozen=True)
@@ -164,6 +198,37 @@ class CandidateSearch:
         """The candidates in a file."""
         inference = self.facts.inference
         return inference.surviving("the search for candidates", lambda: self._of(path))
+
+    def noted(self, path: str, spans: Spans) -> tuple[FileCandidates, KeptSearch | None]:
+        """The candidates in a file, and the search to be kept, if all is known that it rests on."""
+        facts, times_asked = NotedFacts(self.facts, spans), LazyEvidence.times_asked
+        self._project.facts = facts
+        try:
+            candidates = self.of(path)
+        finally:
+            self._project.facts = self.facts
+        questions = facts.notes.questions
+        if questions is None or candidates.faults or LazyEvidence.times_asked != times_asked:
+            return candidates, None
+        rows, around = rows_of(candidates), self._around(path)
+        return candidates, KeptSearch(rows, around, questions, facts.silent)
+
+    def is_same(self, path: str, search: KeptSearch, spans: Spans) -> bool:
+        """Whether a search finds the same in a file whose functions have the values of then."""
+        return (
+            search.around == self._around(path)
+            and is_silent(search.silent, self.facts)
+            and same(search.questions, self.facts, spans)
+        )
+
+    def _around(self, path: str) -> bytes:
+        """The digest of what a search reads of the functions of a file beside their values."""
+        traits, hotness = self.facts[Traits], self.facts[Hotness]
+        rows = [
+            (function, traits.besides_values(function), hotness.temperatures(function))
+            for function in evaluated(self.facts, path)
+        ]
+        return hashlib.blake2b(repr(rows).encode(), digest_size=8).digest()
 
     def lacking(self, path: str, row: int, rule: Rule, every: bool) -> Iterator[str]:
         """The conditions that keep the nodes of a line from being candidates of a rule, of each of
@@ -288,3 +353,11 @@ def may_find(rule: Rule, judge: Judge, here: EvaluatedNode) -> bool:
     except NeedsCodeError:
         return True
     return False
+
+
+def rows_of(candidates: FileCandidates) -> Rows:
+    """The candidates in a file, to be held against those of a later run."""
+    nodes: dict[int, list[str]] = {}
+    for row, code, check, here in candidates.nodes:
+        nodes.setdefault(row, []).append(f"{code} {check} {here.function} {here.number}")
+    return sorted(nodes.items())

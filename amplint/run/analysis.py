@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from amplint.analyses.hotness import Hotness
 from amplint.analyses.scaler_misuse import ScalerMisuse
@@ -21,13 +21,14 @@ from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.project.observations import ObservedFunction
 from amplint.rule.rule import Rule
-from amplint.rule.search import CandidateSearch, may_find
+from amplint.rule.search import CandidateSearch, KeptSearch, may_find
 from amplint.run.file_result import FileResult
 from amplint.run.indexing import Indexer, IndexStore
-from amplint.run.judgements import Judgement, Judgements, judgements_of, rows_of
+from amplint.run.judgements import Judgement, Judgements, judgements_of
 from amplint.run.linking import Linking
 from amplint.run.project import Project
 from amplint.run.public_functions import Offered
+from amplint.run.searches import Searches, search_in
 from amplint.run.unreadable import why_unread
 from amplint.util.errors import describe
 from amplint.util.positions import Place, Span
@@ -180,6 +181,9 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
     store = task.store if linker is not None else None
     judgements = judgements_of(store, task.rules, task.project.place, bool(task.observed))
 
+    searches = None
+    if judgements is not None and linker is not None:
+        searches = Searches(judgements, linker, program.facts.inference)
     changed = linker.changed if linker is not None else None
 
     def weight(path: str) -> int:
@@ -188,14 +192,15 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
         is_unchanged = changed is not None and judgements is not None and path not in changed
         return size // KNOWN if is_unchanged else size
 
-    def look(path: str) -> tuple[FileResult, Judgement | None]:
-        result, new_judgement = look_at(files.own[path], program, candidates, task, judgements)
+    def look(path: str) -> FileLook:
+        sight = look_at(files.own[path], program, candidates, task, judgements, searches)
         # What an analysis has failed on since. (Another process may report the same.)
         new = [failure for failure in program.failures if failure not in old_failures]
         old_failures.update(new)
         if new:
-            result = replace(result, problems=(*result.problems, *new), blames_amplint=True)
-        return result, new_judgement
+            problems = (*sight.result.problems, *new)
+            return FileLook(replace(sight.result, problems=problems, blames_amplint=True))
+        return sight
 
     looked = spread(
         task.progress.counted("judging files", look, paths),
@@ -203,11 +208,14 @@ def link_and_judge(files: Files, task: Task, processes: int) -> Analysed:
         [weight(path) for path in paths],
         processes,
     )
+    by_path = dict(zip(paths, looked, strict=True))
     if judgements is not None:
-        new = {path: new for path, (_, new) in zip(paths, looked, strict=True) if new}
+        new = {path: sight.judgement for path, sight in by_path.items() if sight.judgement}
         judgements.keep(new, task.texts)
+    if searches is not None:
+        searches.keep({path: sight.search for path, sight in by_path.items() if sight.search})
     return Analysed(
-        {path: result for path, (result, _) in zip(paths, looked, strict=True)},
+        {path: sight.result for path, sight in by_path.items()},
         tuple(failures),
         limited=limited,
         offered={f.id: f.location[0] for f in program.facts.inference.unseen.offered()},
@@ -224,30 +232,44 @@ def widened_in(program: Program, rules: Sequence[Rule]) -> tuple[str, ...]:
         return ()
 
 
+class FileLook(NamedTuple):
+    """A look at one file, and what is to be kept of it."""
+
+    result: FileResult
+    judgement: Judgement | None = None
+    search: KeptSearch | None = None
+
+
 def look_at(
     file: File,
     program: Program,
     candidates: CandidateSearch,
     task: Task,
     judgements: Judgements | None,
-) -> tuple[FileResult, Judgement | None]:
-    """Let the rules look at one file, unless they would say what they have said before; and what is
-    to be kept of it. What fails there is a problem of this file alone."""
+    searches: Searches | None,
+) -> FileLook:
+    """Let the rules look at one file, unless they would say what they have said before. What fails
+    there is a problem of this file alone."""
     path, text = file.path, task.texts[file.path]
 
     def spans(place: Place) -> Span:
         return span_in(task.texts.get(place.path), place)
 
     try:
-        file_candidates = candidates.of(path)
-        if not file_candidates.nodes:
-            return FileResult(), None
-        rows = rows_of(file_candidates)
+        searched = search_in(path, candidates, searches, spans)
+        rows, file_candidates = searched.rows, searched.candidates
+        if not rows:
+            return FileLook(FileResult(), search=searched.new)
         judgement = judgements.recall(path, rows) if judgements is not None else None
         holds = judgement is not None and same(judgement.questions, program.facts, spans)
+        if file_candidates is None and not holds:
+            file_candidates = candidates.of(path)
+        faults = file_candidates.faults if file_candidates is not None else {}
         # (Nobody has failed on a question, or on a condition of a candidate.)
-        if judgement is not None and holds and not program.failures and not file_candidates.faults:
-            return FileResult(judgement.findings, notices=judgement.notices), None
+        if judgement is not None and holds and not program.failures and not faults:
+            result = FileResult(judgement.findings, notices=judgement.notices)
+            return FileLook(result, search=searched.new)
+        file_candidates = file_candidates or candidates.of(path)
         # LibCST comes with it, which nothing else needs.
         from amplint.run.judge import judge  # noqa: PLC0415
 
@@ -257,7 +279,7 @@ def look_at(
         judged = judge(path, text, about, file_candidates, task.rules, told_spans)
     except Exception as error:
         fault = f"{path}: amplint failed on this file: {describe(error)}"
-        return FileResult(problems=(fault,)), None
+        return FileLook(FileResult(problems=(fault,)))
     names = {rule.code: whole(rule) for rule in task.rules}
     outside = {rule.code for rule in task.rules if rule.package}
     failed: dict[str, dict[str, None]] = {}  # each once: a check is run twice
@@ -272,10 +294,12 @@ def look_at(
     notices = tuple(f"{path}: {notice}" for notice in judged.notices)
     blames_amplint = bool(judged.faults) or not failed.keys() <= outside
     result = FileResult(judged.findings, tuple(problems), notices, blames_amplint)
-    if judgements is None or noted is None or noted.notes is None or problems or program.failures:
-        return result, None
+    questions = noted.notes.questions if noted is not None else None
+    if judgements is None or questions is None or problems or program.failures:
+        return FileLook(result)
     digest = judgements.store.digest_of(path)
-    return result, Judgement(digest, rows, noted.notes, judged.findings, notices)
+    new = Judgement(digest, rows, questions, judged.findings, notices)
+    return FileLook(result, new, searched.new)
 
 
 def deeply(work: Callable[[], Result]) -> Result:

@@ -16,12 +16,9 @@ import msgspec
 from amplint.facts.recorded_questions import Asked
 from amplint.findings.finding import Finding
 from amplint.rule.rule import Rule
-from amplint.rule.search import FileCandidates
+from amplint.rule.search import Rows
 from amplint.run.cache import key_of
 from amplint.run.indexing import IndexStore, environment_digest
-
-# Those with candidates, each with the nodes that checks are shown.
-Rows = list[tuple[int, list[str]]]
 
 
 class Judgement(msgspec.Struct, array_like=True):
@@ -82,17 +79,17 @@ class Judgements:
             return
         judgements = {path: one for path, one in self._judgements.items() if path in existing}
         self.store.cache.put_packed(
-            {self._key: KeptJudgements(environment_digest(), {**judgements, **new})}
+            {self.key_of("judge"): KeptJudgements(environment_digest(), {**judgements, **new})}
         )
 
-    @cached_property
-    def _key(self) -> str:
+    def key_of(self, *kind: str) -> str:
+        """The key of what is kept of these rules, of a kind."""
         codes = sorted(rule.code for rule in self.rules)
-        return key_of("judge", self.project, codes, self.with_observations)
+        return key_of(*kind, self.project, codes, self.with_observations)
 
     @cached_property
     def _judgements(self) -> dict[str, Judgement]:
-        entry = self.store.cache.get_packed(self._key, KeptJudgements)
+        entry = self.store.cache.get_packed(self.key_of("judge"), KeptJudgements)
         if entry is None or entry.environment != environment_digest():
             return {}
         return entry.judgements
@@ -106,11 +103,3 @@ def judgements_of(
     if store is None or any(rule.package for rule in rules):
         return None
     return Judgements(store, rules, project, with_observations)
-
-
-def rows_of(candidates: FileCandidates) -> Rows:
-    """The candidates in a file, to be held against those of a later run."""
-    nodes: dict[int, list[str]] = {}
-    for row, code, check, here in candidates.nodes:
-        nodes.setdefault(row, []).append(f"{code} {check} {here.function} {here.number}")
-    return sorted(nodes.items())

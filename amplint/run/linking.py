@@ -13,8 +13,7 @@ from amplint.facts.program import linked
 from amplint.inference import Inference
 from amplint.inference.incremental.continuation import can_go_on, continued
 from amplint.inference.incremental.interface import different
-from amplint.inference.incremental.resumption import take_up
-from amplint.inference.incremental.snapshot import KeptOnDisk, Snapshot, snapshot_of
+from amplint.inference.incremental.snapshot import Snapshot, restored, snapshot_of
 from amplint.inference.whole_program.float_inputs import FloatInputs
 from amplint.inference.whole_program.presumption import Presumption
 from amplint.inference.whole_program.text_questions import trains_on_host
@@ -33,11 +32,32 @@ DAMAGED = (LookupError, TypeError, ValueError)  # what a snapshot of other files
 
 
 class KeptValues(msgspec.Struct, array_like=True):
-    """The snapshot of the files with these digests."""
+    """The snapshot of the files with these digests, and their texts."""
 
     environment: list[str]
     digests: dict[str, str]
+    texts: dict[str, str]
     snapshot: Snapshot
+
+    @property
+    def digest(self) -> str:
+        """The digest of all that decides about the values."""
+        return key_of("values", self.environment, self.digests)
+
+
+@dataclass(frozen=True)
+class Since:
+    """An edit since a snapshot was kept.
+
+    Args:
+        snapshot: its digest.
+        paths: of the files that changed.
+        functions: those of which something else is known.
+    """
+
+    snapshot: str
+    paths: frozenset[str] = frozenset()
+    functions: frozenset[str] = frozenset()
 
 
 class Linking(Protocol):
@@ -46,9 +66,13 @@ class Linking(Protocol):
     Args:
         changed: where values were taken up, the files that were not as they had been; None where
             all was linked anew.
+        since: the edit since the last snapshot, where there is one.
+        snapshot: the digest of the last one, which may be of these values; empty without one.
     """
 
     changed: Collection[str] | None
+    since: Since | None
+    snapshot: str
 
     def link(self, files: Files, progress: Progress) -> Inference:
         """The values of all functions."""
@@ -73,6 +97,8 @@ class Linker:
     store: IndexStore
     project: str = "."
     changed: Collection[str] | None = None
+    since: Since | None = None
+    snapshot: str = ""
 
     def link(self, files: Files, progress: Progress) -> Inference:
         """The values of all functions."""
@@ -80,9 +106,11 @@ class Linker:
         entry = self.store.cache.get_packed(self._key(files), KeptValues)
         if entry is not None and entry.environment == environment_of(files):
             changed = sorted(different(entry.digests, digests))
-            inference = self._resumed(files, entry.snapshot, changed)
-            if inference is not None:
-                self.changed = changed
+            resumption = resumed(files, entry, changed)
+            if resumption is not None:
+                inference, functions = resumption
+                self.changed, self.snapshot = changed, entry.digest
+                self.since = Since(entry.digest, frozenset(changed), functions)
                 if len(changed) >= MANY_CHANGED:
                     self._keep(inference, digests)
                 return inference
@@ -94,22 +122,40 @@ class Linker:
         """The facts that rest on values: none is built yet."""
         return Facts(inference)
 
-    def _resumed(self, files: Files, snapshot: Snapshot, changed: list[str]) -> Inference | None:
-        try:
-            edit = take_up(files, KeptOnDisk(snapshot), changed)
-        except DAMAGED:  # it says what no snapshot of these files does
-            return None
-        return edit.inference if edit is not None else None
-
     def _keep(self, inference: Inference, digests: dict[str, str]) -> None:
         snapshot = snapshot_of(inference) if not self.store.is_read_only else None
         if snapshot is None:
             return
-        entry = KeptValues(environment_of(inference.files), digests, snapshot)
-        self.store.cache.put_packed({self._key(inference.files): entry})
+        files = inference.files
+        texts = {path: file.text for path, file in files.own.items()}
+        entry = KeptValues(environment_of(files), digests, texts, snapshot)
+        self.store.cache.put_packed({self._key(files): entry})
+        self.snapshot = entry.digest
 
     def _key(self, files: Files) -> str:
         return key_of_project(self.project, variant_of(files))
+
+
+def resumed(
+    files: Files, entry: KeptValues, changed: Collection[str]
+) -> tuple[Inference, frozenset[str]] | None:
+    """The values of files, from those that are kept, and the functions of which something else is
+    known than that; None where they have to be computed."""
+    old = {
+        path: File(path, text) if path in changed else files.own[path]
+        for path, text in entry.texts.items()
+    }
+    try:
+        before = restored(files.with_own(old), entry.snapshot)
+        if not changed:
+            return before, frozenset()
+        continuation = continued(files, before, changed)
+    except DAMAGED:  # it says what no snapshot of these files does
+        return None
+    if continuation is None:
+        return None
+    inference, edit = continuation
+    return inference, edit.functions
 
 
 def environment_of(files: Files) -> list[str]:
@@ -155,6 +201,8 @@ class LiveLinker:
 
     on_values: Callable[[], None] = lambda: None
     changed: Collection[str] | None = None
+    since: Since | None = None
+    snapshot: str = ""
     _disk: Linker | None = None
     _facts: Facts | None = None
     _others: dict[str, LiveLinker] = field(default_factory=dict)

@@ -6,30 +6,27 @@ import contextlib
 import gc
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from amplint.facts.limits import Limited, united
+from amplint.facts.limits import united
 from amplint.findings.finding import Finding
 from amplint.frameworks.configuration import StatedPrecision, stated_precisions
 from amplint.frameworks.models import models_with
 from amplint.ir.ast_cache import ROOM, TreeCache
-from amplint.ir.file_set import QUESTIONS
 from amplint.knowledge.vocabulary import TEST_PATH
-from amplint.project import observations
 from amplint.project.config import check_selectors
 from amplint.project.configurations import Configurations
 from amplint.project.notebooks import NotANotebookError
 from amplint.project.reading import Reading
 from amplint.rule.rule import Rule
-from amplint.run import cache as caching
 from amplint.run.analysis import Analysed, Task, analyse_part
 from amplint.run.file_result import FileResult
 from amplint.run.filtering import Filter
 from amplint.run.indexing import LEAST_KEPT, IndexStore
+from amplint.run.kept_analyses import KeptAnalyses
 from amplint.run.linking import Linker
 from amplint.run.partition import divide
 from amplint.run.project import Project
-from amplint.run.public_functions import Offered
 from amplint.run.request import AnalysisResult, Request
 from amplint.run.unreadable import unparsable
 from amplint.util.positions import Position
@@ -210,12 +207,10 @@ def analyse_parts(tasks: Sequence[Task], request: Request, reading: Reading) -> 
     jobs = workers(request.jobs)
     if len(divided) == 1:
         # The whole project, of which something has changed: the cache was asked for it before.
-        part, task, disk = divided[0]
-        linker = disk if request.linker is None else request.linker.over(disk)
-        return [analyse_part(part, replace(task, linker=linker), jobs)]
+        return [analyse_whole(*divided[0], request, reading, jobs)]
     tree_cache = TreeCache(ROOM)
     memories = {
-        part: KeptParts(replace(task, tree_cache=tree_cache, linker=disk), request, reading)
+        part: KeptAnalyses(replace(task, tree_cache=tree_cache, linker=disk), request, reading)
         for part, task, disk in divided
         if not task.project.reported.isdisjoint(part)
     }
@@ -239,6 +234,28 @@ def analyse_parts(tasks: Sequence[Task], request: Request, reading: Reading) -> 
     return [result for result in analyses.values() if result is not None]
 
 
+def analyse_whole(
+    part: tuple[str, ...],
+    task: Task,
+    disk: Linker | None,
+    request: Request,
+    reading: Reading,
+    jobs: int,
+) -> Analysed:
+    """Analyse a project that is one part, unless code has only moved in it."""
+    if request.linker is not None:  # whose values somebody asks for
+        return analyse_part(part, replace(task, linker=request.linker.over(disk)), jobs)
+    if disk is None:
+        return analyse_part(part, task, jobs)
+    memory = KeptAnalyses(replace(task, linker=disk), request, reading)
+    result = memory.recall(part)
+    if result is None:
+        result = analyse_part(part, memory.task, jobs)
+        if task.project.reported.issuperset(part):  # what a hook asks for keeps the rest
+            memory.keep(part, result)
+    return result
+
+
 def linker_of(task: Task) -> Linker | None:
     """Links a project that is one part from what the cache keeps of it."""
     return Linker(task.store, task.project.place) if task.store is not None else None
@@ -254,135 +271,3 @@ def stated_in(
     if models.reads_json(by_path.values()):
         by_path |= configurations.texts(project.directory)
     return stated_precisions(models, by_path)
-
-
-@dataclass(frozen=True)
-class TextQuestion:
-    """A question that an analysis asked of the texts of other files: see `file_set.QUESTIONS`.
-
-    Args:
-        kind: the question.
-        about: the word or the pattern in it.
-        yes, no: those files, by their numbers among all others, for which it is so, or is not.
-    """
-
-    kind: str
-    about: str
-    yes: tuple[int, ...]
-    no: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class KeptAnalysis:
-    """The analysis of one part, as it is kept.
-
-    Args:
-        digests: of the files of the part, and of those that it has used.
-        others: of all files besides, by path, in their order.
-        questions: what was asked of these.
-        seen: what was said of the part's files.
-        unread: those of them that could not be read.
-        limited: their functions that reached a limit.
-        offered: their functions that users are assumed to call under a mode.
-    """
-
-    digests: dict[str, str]
-    others: dict[str, str]
-    questions: tuple[TextQuestion, ...]
-    seen: dict[str, FileResult]
-    unread: frozenset[str]
-    limited: Limited
-    offered: Offered
-
-
-@dataclass
-class KeptParts:
-    """The analyses of parts in the cache."""
-
-    task: Task
-    request: Request
-    reading: Reading
-    valid: dict[tuple[str, ...], KeptAnalysis] = field(default_factory=dict)
-
-    def key(self, part: tuple[str, ...]) -> str:
-        codes = [rule.code for rule in self.task.rules]
-        settings = self.task.project.settings
-        rules = [
-            codes,
-            caching.outside_rules(),
-            settings.presumes(self.task.is_second),
-            settings.texts_of_models,
-        ]
-        digest = observations.digest_of(self.task.observed)
-        return caching.key_of(
-            "part",
-            caching.environment(),
-            rules,
-            self.task.stated,
-            digest,
-            part,
-            list(self.task.texts),
-        )
-
-    def recall(self, part: tuple[str, ...]) -> Analysed | None:
-        cache = self.request.cache
-        analysis = cache.get(self.key(part), KeptAnalysis) if cache is not None else None
-        if analysis is None or not self.holds(analysis):
-            return None
-        self.valid[part] = analysis
-        if not analysis.seen.keys() | analysis.unread >= self.task.project.reported & set(part):
-            return None
-        return Analysed(
-            analysis.seen,
-            unread=analysis.unread,
-            limited=analysis.limited,
-            offered=analysis.offered,
-        )
-
-    def holds(self, analysis: KeptAnalysis) -> bool:
-        """Whether nothing has changed that the analysis depends on."""
-        if any(self.reading.digest(path) != digest for path, digest in analysis.digests.items()):
-            return False
-        others = list(analysis.others)
-        changed = {path for path in others if self.reading.digest(path) != analysis.others[path]}
-        return all(
-            QUESTIONS[question.kind](self.task.texts[others[number]].text, question.about) is answer
-            for question in analysis.questions if changed
-            for answer, numbers in ((True, question.yes), (False, question.no))
-            for number in numbers
-            if others[number] in changed
-        )  # fmt: skip
-
-    def keep(self, part: tuple[str, ...], result: Analysed) -> None:
-        cache = self.request.cache
-        if cache is None or result.problems or any(one.problems for one in result.results.values()):
-            return
-        before = self.valid[part].seen if part in self.valid else {}
-        used = {*part, *result.used}
-        others = [path for path in self.task.texts if path not in used]
-        numbers = {path: number for number, path in enumerate(others)}
-        questions = [
-            TextQuestion(kind, about, *numbered(answers, numbers))
-            for (kind, about), answers in result.answers.items()
-        ]
-        analysis = KeptAnalysis(
-            {path: self.reading.digest(path) for path in sorted(used)},
-            {path: self.reading.digest(path) for path in others},
-            tuple(questions),
-            {**before, **result.results},
-            result.unread,
-            result.limited,
-            result.offered,
-        )
-        cache.put(self.key(part), analysis)
-
-
-def numbered(
-    answers: Mapping[str, bool], numbers: Mapping[str, int]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The files for which it is so, and those for which it is not, by their numbers."""
-    by_answer: dict[bool, list[int]] = {True: [], False: []}
-    for path, answer in answers.items():
-        if path in numbers:
-            by_answer[answer].append(numbers[path])
-    return tuple(by_answer[True]), tuple(by_answer[False])

@@ -21,6 +21,7 @@ import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 from libcst.metadata.span_provider import CodeSpan
 
+from amplint.ir.data import stretches
 from amplint.source.pairing import ast_nodes, pair_by_order, walk
 from amplint.util.text import Text
 
@@ -73,11 +74,13 @@ class Spans:
         module: what was parsed: a unit, or the whole file.
         code: the text that it was parsed from.
         shift: what to add to an offset in `code` to have it in the file.
+        samples: in order, where samples of data stand in `code`, and how much longer these are.
     """
 
     module: cst.Module
     code: str
     shift: int
+    samples: Sequence[tuple[int, int, int]] = ()
 
     def of(self, node: cst.CSTNode) -> tuple[int, int] | None:
         """The offsets in the file's text of a node without its own parentheses.
@@ -91,7 +94,15 @@ class Spans:
         if self._encoded is not None:
             start = len(self._encoded[:start].decode())
             end = len(self._encoded[:end].decode())
-        return start + self.shift, end + self.shift
+        return self._in_file(start), self._in_file(end)
+
+    def _in_file(self, offset: int) -> int:
+        shift = self.shift
+        for start, end, more in self.samples:
+            if offset < end:
+                return min(offset, start) + shift
+            shift += more
+        return offset + shift
 
     @cached_property
     def _encoded(self) -> bytes | None:
@@ -169,14 +180,17 @@ class Units:
     @cached_property
     def _whole(self) -> Tree | None:
         """The whole file through LibCST; None where LibCST refuses it, or reads another program."""
-        code = LONE_CR.sub("\n", self.text.text)
+        things = ast_nodes(self.module.body)
+        lines, samples = with_samples(self.text, 0, len(self.text.text), things)
+        code = LONE_CR.sub("\n", lines)
         module = parse_module(code)
         if module is None:
             return None
         nodes, parents = walk(module.body)
-        pairs = pair_by_order(nodes, ast_nodes(self.module.body))
-        whole = Unit(0, len(code), 1, tuple(self.module.body))
-        return None if pairs is None else Tree(whole, nodes, parents, pairs, Spans(module, code, 0))
+        pairs = pair_by_order(nodes, things)
+        whole = Unit(0, len(self.text.text), 1, tuple(self.module.body))
+        spans = Spans(module, code, 0, samples)
+        return None if pairs is None else Tree(whole, nodes, parents, pairs, spans)
 
     def _from_whole(self, unit: Unit) -> Tree:
         whole = self._whole
@@ -222,11 +236,11 @@ def parse(text: Text, unit: Unit) -> Tree | None:
     things = ast_nodes(unit.statements, unit.header)
     if any(isinstance(node, ast.BoolOp) and len(node.values) > MAX_OPERANDS for node in things):
         raise RefusedUnitError(unit.row, f"an expression has more than {MAX_OPERANDS} operands")
-    lines = text.text[unit.start : unit.end]
-    if _is_odd(unit, lines):
-        return None
     # An indented unit keeps its text: dedenting would corrupt strings of several lines.
     prefix = f"if True:{text.newline}" if unit.scope else ""
+    lines, samples = with_samples(text, unit.start, unit.end, things, len(prefix))
+    if _is_odd(unit, lines):
+        return None
     suffix = f"{_indentation(text, unit)}pass{text.newline}" if unit.header else ""
     # A lone \r ends a line for Python; LibCST stumbles over it.
     code = LONE_CR.sub("\n", prefix + lines + suffix)
@@ -245,7 +259,27 @@ def parse(text: Text, unit: Unit) -> Tree | None:
     pairs = pair_by_order(nodes, things)
     if pairs is None:
         return None
-    return Tree(unit, nodes, parents, pairs, Spans(module, code, unit.start - len(prefix)))
+    return Tree(unit, nodes, parents, pairs, Spans(module, code, unit.start - len(prefix), samples))
+
+
+def with_samples(
+    text: Text, start: int, end: int, things: Iterable[ast.AST], before: int = 0
+) -> tuple[str, list[tuple[int, int, int]]]:
+    """The part of a text with samples for its long data, and where these stand: see `Spans`.
+
+    Args:
+        things: its nodes.
+        before: how many characters are to be put before it.
+    """
+    code, samples = "", []
+    for stretch in stretches(text, things):
+        code += text.text[start : stretch.start]
+        begin = before + len(code)
+        code += stretch.code
+        longer = stretch.end - stretch.start - len(stretch.code)
+        samples.append((begin, before + len(code), longer))
+        start = stretch.end
+    return code + text.text[start:end], samples
 
 
 def _by_lines(statements: Iterable[ast.stmt]) -> Iterator[list[ast.stmt]]:

@@ -28,7 +28,7 @@ from amplint.source.navigation import Layout
 from amplint.source.scopes import Scopes
 from amplint.source.variables import Variables
 from amplint.util.positions import Place, Span
-from amplint.util.text import span_in
+from amplint.util.text import code_says, span_in
 from amplint.values.atoms import Evidence, Heat, Reason, Shows, evidence_of
 
 Spans = Callable[[Place], Span]
@@ -78,9 +78,9 @@ class Source:
         return self._facts.ask(kind, thing) if isinstance(thing, kind.about) else None
 
     def says(self, pattern: re.Pattern[str]) -> bool:
-        """Whether a pattern is found in the text of the file; it is looked for once."""
+        """Whether a pattern is found in the code of the file; it is looked for once."""
         if pattern not in self._matches:
-            self._matches[pattern] = pattern.search(self.layout.content.text) is not None
+            self._matches[pattern] = code_says(self.layout.content.text, "", pattern)
         return self._matches[pattern]
 
     @property

@@ -125,18 +125,32 @@ def code_of(text: str) -> str:
 
 
 def has_line(text: str, pattern: str, words: Iterable[str] = ()) -> bool:
-    """Whether the regular expression matches a line of the text.
+    """Whether the regular expression matches a line of the code in a text.
 
     Args:
         words: one of these stands in each line that matches. Most patterns begin with no letter
             that could be searched for, so that to try every line took 5 % of a run on timm.
     """
-    if not words:
-        return any(map(re.compile(pattern).search, LINE_END.split(text)))
-    if not any(word in text for word in words):
+
+    def is_in(text: str) -> bool:
+        lines = iter(LINE_END.split(text))
+        if words:
+            lines = (line for line in lines if any(word in line for word in words))
+        return any(map(re.compile(pattern).search, lines))
+
+    if words and not any(word in text for word in words):
         return False
-    lines = (line for line in LINE_END.split(text) if any(word in line for word in words))
-    return any(map(re.compile(pattern).search, lines))
+    return is_in(text) and is_in(code_of(text))
+
+
+def code_says(text: str, part: str, pattern: re.Pattern[str] | None = None) -> bool:
+    """Whether code in a text holds a part, and a pattern is found in it. What a comment or a
+    docstring says decides nothing, so that nothing depends on these."""
+
+    def is_in(text: str) -> bool:
+        return part in text and (pattern is None or pattern.search(text) is not None)
+
+    return is_in(text) and is_in(code_of(text))  # most texts have no such part at all
 
 
 def without_comments(text: str) -> str:

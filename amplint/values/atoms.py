@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from types import UnionType
-from typing import NamedTuple, Union
+from typing import ClassVar, NamedTuple, Union
 
 from amplint.util.positions import Place
 from amplint.values.dtypes import half_on_a_path
@@ -62,9 +62,11 @@ class LazyEvidence:
         find: returns it, or None where there is none.
 
     `heard`: is called with it each time that somebody asks, if there is such a one.
+    `times_asked`: for whatever evidence.
     """
 
     __slots__ = ("_evidence", "_find", "heard", "order")
+    times_asked: ClassVar[int] = 0
 
     def __init__(self, order: tuple[str, int], find: Callable[[], Evidence | None]) -> None:
         self.order = order
@@ -73,6 +75,7 @@ class LazyEvidence:
         self.heard: Callable[[Evidence | None], None] | None = None
 
     def get(self) -> Evidence | None:
+        LazyEvidence.times_asked += 1
         if not self._evidence:
             self._evidence.append(self._find())
         if self.heard is not None:

@@ -16,7 +16,6 @@ from amplint.facts.fact import Facts
 from amplint.inference import State
 from amplint.inference.transfer import canonical
 from amplint.ir import ops
-from amplint.ir.ast_cache import NodePlace
 from amplint.ir.model import FunctionFacts, Graph, Location, Node
 from amplint.values.atoms import (
     UNKNOWN,
@@ -37,19 +36,19 @@ class KnownProject:
     """The facts about a project that its nodes are asked for.
 
     Args:
-        facts: of the project.
+        facts: of the project. Others, which note what they are asked, may take their place.
     """
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
+        self._every = facts
         self._temperatures: dict[tuple[str, int], str | None] = {}
 
     def temperature(self, function: str, block: int) -> str | None:
         """How often a block of a function runs: many of its nodes are asked about."""
         key = function, block
         if key not in self._temperatures:
-            heat = self.facts[Hotness].of(NodePlace(function, -1, block))
-            self._temperatures[key] = heat.temperature if heat is not None else None
+            self._temperatures[key] = self._every[Hotness].temperature(function, block)
         return self._temperatures[key]
 
 

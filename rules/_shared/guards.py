@@ -214,7 +214,9 @@ def _raises(body: cst.BaseSuite, src: Source) -> bool:
     if not isinstance(last, cst.SimpleStatementLine):
         return False
     end = last.body[-1]
-    return isinstance(end, cst.Raise) or ENDS_PROCESS.match(src.text(end)) is not None
+    if isinstance(end, cst.Expr):  # where an expression stands, `ast` says
+        return ENDS_PROCESS.match(src.text(end.value)) is not None
+    return isinstance(end, cst.Raise)
 
 
 def is_caught(at: View) -> bool:

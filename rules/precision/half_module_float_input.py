@@ -35,6 +35,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from amplint import (
@@ -146,10 +147,11 @@ def check_by_device(call: View) -> Iterator[Finding]:
     module, arguments = call.called, [argument for _, _, argument in call.arguments]
     if module.op != "attr" or not arguments or may_be_in_region(call, module):
         return
-    cast, tests = last_cast(arguments[0].origin), (*tests_around(call), *tests_before(call))
+    cast = last_cast(arguments[0].origin)
     if cast is None or dtype_of_cast(cast) not in HALF or bool(call.ask(CalledTexts)):
         return
     asks = half_by_device(module)
+    tests = chain(tests_around(call), tests_before(call))
     if asks is not None and not any(ASKS_DEVICE.search(test.text) for test in tests):
         test = ast.unparse(asks.test)
         message = f"`{module.brief}` is half only if `{test}`, but its input always is: this raises"

@@ -32,18 +32,18 @@ from amplint.inference.incremental.continuation import (
 from amplint.inference.incremental.grafting import Graft, graft
 from amplint.inference.incremental.moves import rows_moved
 from amplint.inference.incremental.resumption import ProjectEdit
-from amplint.inference.incremental.resumption import take_up as taken_up
-from amplint.inference.incremental.snapshot import KeptOnDisk, Snapshot, snapshot_of
+from amplint.inference.incremental.snapshot import Snapshot, restored, snapshot_of
 from amplint.inference.incremental.value_codec import Decoder, Encoder
 from amplint.inference.state import Key, SiteId
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.output.formats import Report
 from amplint.output.formats import json as json_format
+from amplint.rule.search import CandidateSearch, FileCandidates
 from amplint.run import engine, linking, session
 from amplint.run.cache import NAME, Cache
 from amplint.run.indexing import IndexStore
-from amplint.run.linking import Linker, LiveLinker, key_of_project
+from amplint.run.linking import KeptValues, Linker, LiveLinker, key_of_project
 from amplint.run.request import Outcome
 from amplint.util.progress import SILENT
 from amplint.values.atoms import Tensor, Value
@@ -198,9 +198,9 @@ def there_and_back(take_up: TakeUp, before: Texts, after: Texts) -> Inference:
 
 
 def from_snapshot(before: Inference, after: Texts) -> Inference | None:
-    kept = KeptOnDisk(snapshot(before))
-    edit = taken_up(indexed(after), kept, changed(before, after))
-    return edit.inference if edit is not None else None
+    old = indexed({path: file.text for path, file in before.files.own.items()})
+    found = continued(indexed(after), restored(old, snapshot(before)), changed(before, after))
+    return found[0] if found is not None else None
 
 
 def in_memory(before: Inference, after: Texts) -> Inference | None:
@@ -572,12 +572,14 @@ def resumptions(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     monkeypatch.setattr(session, "LEAST_KEPT", 0)
     seen: list[bool] = []
 
-    def noted(files: Files, kept: KeptOnDisk, changed: Collection[str]) -> ProjectEdit | None:
-        edit = taken_up(files, kept, changed)
-        seen.append(edit is not None)
-        return edit
+    original = linking.resumed
 
-    monkeypatch.setattr(linking, "take_up", noted)
+    def noted(files: Files, entry: KeptValues, changed: Collection[str]) -> object:
+        resumption = original(files, entry, changed)
+        seen.append(resumption is not None)
+        return resumption
+
+    monkeypatch.setattr(linking, "resumed", noted)
     return seen
 
 
@@ -646,6 +648,55 @@ def write(root: Path, change: Mapping[str, str | None]) -> None:
         else:
             (root / path).parent.mkdir(exist_ok=True)
             (root / path).write_bytes(text.encode())
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_edits_that_only_move_code(seed: int, tmp_path: Path, resumptions: list[bool]) -> None:
+    """Most of the time, nothing is linked; and the reports are the same, byte for byte."""
+    chance = random.Random(seed)
+    texts = drawn(chance)
+    write(tmp_path, texts)
+    edits = ["nothing"]
+    for _ in range(12):
+        with_cache = report(tmp_path, texts, Cache(tmp_path / NAME))
+        assert with_cache == report(tmp_path, texts, None), edits
+        said, change = edit(texts, chance, moves=True)
+        edits.append(said)
+        write(tmp_path, change)
+        texts.update((path, text) for path, text in change.items() if text is not None)
+    assert len(resumptions) < 6
+
+
+def test_a_comment_inside_of_what_a_fix_replaces_is_kept_by_the_fix(
+    tmp_path: Path, resumptions: list[bool]
+) -> None:
+    old = "import torch\n\n\ndef f(x):\n    return torch.cuda.amp.autocast(\n        True,\n    )\n"
+    new = old.replace("True,", "True,  # why")
+    for text in (old, new):
+        write(tmp_path, {"a.py": text})
+        with_cache = report(tmp_path, {"a.py": text}, Cache(tmp_path / NAME))
+        assert with_cache == report(tmp_path, {"a.py": text}, None)
+    assert "autocast" in with_cache and resumptions == [True]
+
+
+def test_files_whose_values_are_the_same_are_not_searched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resumptions: list[bool]
+) -> None:
+    write(tmp_path, PROJECT)
+    report(tmp_path, PROJECT, Cache(tmp_path / NAME))
+    searched: list[str] = []
+    original = CandidateSearch.of
+
+    def noted(search: CandidateSearch, path: str) -> FileCandidates:
+        searched.append(path)
+        return original(search, path)
+
+    monkeypatch.setattr(CandidateSearch, "of", noted)
+    texts = {**PROJECT, "train.py": PROJECT["train.py"] + "\n\ndef alone(x):\n    return x\n"}
+    write(tmp_path, texts)
+    with_cache = report(tmp_path, texts, Cache(tmp_path / NAME))
+    assert resumptions == [True] and searched == ["train.py"]
+    assert with_cache == report(tmp_path, texts, None)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -746,6 +797,13 @@ LAYOUTS = {
     "a line that is broken": ("x = f(1)\n", "x = f(\n    1)\n", False),
     "brackets": ("x = a.b\n", "x = (a).b\n", False),
     "blanks": ("x = f(1, 2)\n", "x = f(1,  2)\n", False),
+    "a docstring": (
+        'def f():\n    """A"""\n    x = 1\n',
+        'def f():\n    """B."""\n    x = 1\n',
+        True,
+    ),
+    "a docstring above code": ('"""A."""\nx = 1\n', '"""B\n\nc."""\n\nx = 1\n', True),
+    "a docstring that goes": ('"""A."""\nx = 1\n', "x = 1\n", False),
     "an empty line in a string": ('x = """a\nb"""\n', 'x = """a\n\nb"""\n', False),
     "what looks like a comment": ("x = '# a'\n", "x = '# b'\n", False),
 }
@@ -753,10 +811,8 @@ LAYOUTS = {
 
 @pytest.mark.parametrize(("before", "after", "only"), LAYOUTS.values(), ids=LAYOUTS)
 def test_only_comments_and_empty_lines_move_code(before: str, after: str, only: bool) -> None:
-    old, new = File("a.py", before), File("a.py", after)
-    rows = rows_moved(old, new)
-    assert (rows is not None) is only
-    assert rows_moved(old, old) is not None
+    assert (rows_moved(before, after) is not None) is only
+    assert rows_moved(before, before) is not None
 
 
 def test_other_files_of_the_same_project_are_reported_from_the_same_values(

@@ -46,7 +46,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "shape_value": "containers, to a depth of DEEPEST",
     },
     "amplint/facts/recorded_questions.py": {
-        "NotedView._looked_for NotedView._note NotedView._once": LATER,
+        "Notes._looked_for Notes._note Notes.once": LATER,
         "parts_of plain_of": VALUES,
     },
     "amplint/analyses/tensor_certainty.py": {"tensors_held": VALUES},

@@ -21,7 +21,7 @@ PARTICIPLES = frozenset(
 ALLOWED: Mapping[tuple[str, str], str] = {
     ("amplint/frameworks/schema.py", "made"): "a key of the files that describe frameworks",
     ("amplint/inference/incremental/snapshot.py", "drawn"): "a key of the cache",
-    ("amplint/run/session.py", "seen"): "a key of the cache",
+    ("amplint/run/kept_analyses.py", "seen"): "a key of the cache",
     ("amplint/server/explainer.py", "shown"): "a field of a message",
     ("amplint/server/messages.py", "shown"): "a field of a message",
     ("amplint/values/atoms.py", "known"): "a field that rules read",

@@ -389,23 +389,19 @@ class Evaluation(FramePart):
         return join([*first, last][:ends])
 
     def op_tuple(self, node: Node) -> Value:
-        values = self.frame.operands(node)
         if any(self.graph.nodes[n].op == ops.STARRED for n in node.operands):
-            return one(
-                Sequence(
-                    None,
-                    join(
-                        transfer.iterate(v) if self.graph.nodes[n].op == ops.STARRED else v
-                        for n, v in zip(node.operands, values, strict=True)
-                    ),
-                )
-            )
-        return one(Sequence(tuple(values), BOTTOM))
+            return self.op_set(node)
+        return one(Sequence(tuple(self.frame.operands(node)), BOTTOM))
 
     op_list = op_tuple
 
     def op_set(self, node: Node) -> Value:
-        return one(Sequence(None, join(self.frame.operands(node))))
+        values = zip(node.operands, self.frame.operands(node), strict=True)
+        elements = (
+            transfer.iterate(value) if self.graph.nodes[number].op == ops.STARRED else value
+            for number, value in values
+        )
+        return one(Sequence(None, join(elements)))
 
     def op_dict(self, node: Node) -> Value:
         values = self.frame.operands(node)

@@ -1,4 +1,4 @@
-"""A fixpoint that goes on in memory after an edit: what it keeps is taken, and not copied.
+"""A fixpoint that goes on after an edit: what it keeps is taken, and not copied.
 
 Of a changed function, most nodes stay (`grafting.py`). What has changed is noted, so that facts
 that rest on the fixpoint can follow.
@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from amplint.inference.function.parameters import MOVING
-from amplint.inference.incremental.function_bodies import Bodies, bodies, shape, signature
+from amplint.inference.incremental.function_bodies import bodies, others, rebound, shape, signature
 from amplint.inference.incremental.grafting import Graft, graft, unchanged
-from amplint.inference.incremental.interface import Interface, interface
+from amplint.inference.incremental.interface import difference, interface
 from amplint.inference.incremental.moves import Moves, moves
-from amplint.inference.incremental.resumption import ProjectEdit, naming, take_up
-from amplint.inference.incremental.value_codec import Encoder
+from amplint.inference.incremental.resumption import ProjectEdit, affected
 from amplint.inference.inference import Inference
 from amplint.inference.key_slots import KeySlot
 from amplint.inference.state import GLOBALS, SiteId, Sites, State
@@ -41,18 +40,36 @@ def continued(
         before: the other one, which can go on. It must not be used afterwards.
         changed: the paths of those with another content, and of those that are new, or gone.
     """
-    predecessor = KeptInMemory(before)
-    edit = take_up(files, predecessor, changed)
-    if edit is None:
+    inference, own, old = Inference(files, before), files.own, before.files.own
+    knowledge = KnownBefore(inference)
+    inference.will_change = knowledge.note
+    new = {path: interface(inference, own[path]) for path in changed if path in own}
+    diff = difference({path: interface(before, old[path]) for path in changed if path in old}, new)
+    in_others: set[str] = set()
+    anew: set[str] = set()
+    for path in new:
+        was = bodies(before, old[path]) if path in old else {}
+        now = bodies(inference, own[path])
+        anew |= others(was, now)
+        in_others.update(rebound(was, now, own[path]))
+    grafts = dict(grafted(anew, before, inference))
+    grown = {each for each in grafts if inference.functions[each].kind == "module"}
+    stale = affected(inference, diff, (anew - grafts.keys()) | in_others, before, grown)
+    if stale is None:
         return None
-    inference = edit.inference
+    remaining = {function: graft for function, graft in grafts.items() if function not in stale}
+    edit = ProjectEdit(inference, stale, diff.removals, remaining, new.keys())
+    HandingOver(before, edit).run()
+    edit.evaluate()
+    if inference.functions.keys() != inference.states.keys() or inference.failures:
+        return None
     if not edit.moves_only:
-        functions = {*edit.anew, *edit.grafts, *edit.removals} | predecessor.changed()
+        functions = {*edit.anew, *edit.grafts, *edit.removals} | knowledge.changed()
         has_other_bases = before.hierarchy.own_bases != inference.hierarchy.own_bases
         return inference, FixpointEdit(frozenset(functions), None, has_other_bases)
-    old = {path: before.files.own[path] for path in changed if path in before.files.own}
-    same = old.keys() == edit.paths
-    moved = moves({file: files.own[path] for path, file in old.items()}) if same else None
+    edited = {path: old[path] for path in changed if path in old}
+    same = edited.keys() == edit.paths
+    moved = moves({file: own[path] for path, file in edited.items()}) if same else None
     return inference, FixpointEdit(frozenset(), moved, False)
 
 
@@ -144,63 +161,6 @@ def grafted(
         function_graft = graft(state.graph, graph, *marks, is_read=is_read, may_define=is_module)
         if function_graft is not None:
             yield function, function_graft
-
-
-class KeptInMemory:
-    """An inference that is kept: see `resumption.Kept`.
-
-    Args:
-        before: the inference.
-    """
-
-    def __init__(self, before: Inference) -> None:
-        self._before = before
-        self._knowledge: KnownBefore | None = None
-
-    def begun(self, files: Files) -> Inference:
-        inference = Inference(files, self._before)
-        self._knowledge = KnownBefore(inference)
-        inference.will_change = self._knowledge.note
-        return inference
-
-    def changed(self) -> set[str]:
-        """The functions of which something else is known since."""
-        return self._knowledge.changed() if self._knowledge is not None else set()
-
-    @property
-    def functions(self) -> Collection[str]:
-        return self._before.states.keys()
-
-    def interface(self, path: str) -> Interface | None:
-        file = self._before.files.own.get(path)
-        return interface(self._before, file) if file is not None else None
-
-    def bodies(self, path: str) -> Bodies:
-        file = self._before.files.own.get(path)
-        return bodies(self._before, file) if file is not None else {}
-
-    def holders(self, ids: Collection[str]) -> set[str]:
-        before = self._before
-        # Of a definition that is new, nothing can know yet.
-        ids = {i for i in ids if i in before.functions or i in before.classes or i in before.files}
-        if not ids:
-            return set()
-        encoder = Encoder()
-        rows = {
-            function: {encoder.value(value) for value in {*state.values}}
-            for function, state in before.states.items()
-        }
-        values = naming(ids, encoder.values, encoder.atoms)
-        users = {function for function, row in rows.items() if not values.isdisjoint(row)}
-        for calls in (before.calls.edges, before.calls.choices):
-            users.update(function for (function, _), of in calls.items() if not of.isdisjoint(ids))
-        return users
-
-    def grafts(self, changed: Collection[str], now: Inference) -> dict[str, Graft]:
-        return dict(grafted(changed, self._before, now))
-
-    def hand_over(self, edit: ProjectEdit) -> None:
-        HandingOver(self._before, edit).run()
 
 
 class HandingOver:

@@ -1,14 +1,15 @@
-"""Edits that only move code: comments and empty lines that come and go, and nothing else."""
+"""Edits that only move code: comments, docstrings and empty lines, and nothing else."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from amplint.ir.file_index import File
-from amplint.ir.model import Location
 from amplint.util.positions import Place
-from amplint.util.text import LINE_END, long_strings, without_comments
+from amplint.util.text import LINE_END, parse, without_comments
 from amplint.values.atoms import Evidence
 
 Rows = Mapping[int, int]  # by a row that holds code: where it stands now
@@ -44,48 +45,100 @@ def moves(edited: Mapping[File, File]) -> Moves | None:
     """The moves of edits; None where they did more than that.
 
     Args:
-        edited: by file as it was, the same one now. Their value graphs are equal, except places.
+        edited: by file as it was, the same one now.
     """
     rows: dict[str, Rows] = {}
     for old, new in edited.items():
-        file_rows = rows_moved(old, new)
+        file_rows = rows_moved(old.text, new.text)
         if file_rows is None:
             return None
         rows[new.path] = file_rows
     return Moves(rows, tuple(edited.items()))
 
 
-def rows_moved(old: File, new: File) -> Rows | None:
-    """The rows of a file, and where they stand now; None where they hold something else now."""
-    before, now = dict(code_rows(old.text)), dict(code_rows(new.text))
-    if [*before.values()] != [*now.values()] or long_strings(old.text) != long_strings(new.text):
+def rows_moved(old: str, new: str) -> Rows | None:
+    """The rows of code in a text, and where they stand now; None where anything but comments,
+    docstrings and empty lines has changed."""
+    try:
+        before, now = CodeRows(old), CodeRows(new)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    rows = dict(zip(before, now, strict=True))
-    # A place is moved row by row. Where a string passes for a comment, it shows here.
-    places = zip(places_of(old), places_of(new), strict=True)
-    return rows if all(moved(one, rows) == other for one, other in places) else None
-
-
-def code_rows(text: str) -> Iterator[tuple[int, str]]:
-    """The rows that hold more than a comment, and what each holds without it."""
-    for row, line in enumerate(LINE_END.split(without_comments(text)), start=1):
-        if line and not line.isspace():
-            yield row, line.rstrip()
-
-
-def places_of(file: File) -> Iterator[Location]:
-    """All places in the value graphs, in an order that does not depend on them."""
-    for function, facts in sorted(file.facts.functions.items()):
-        if facts.kind != "module":  # a module is all of its file
-            yield facts.location
-        graph = file.graph(function)
-        yield from (node.location for node in graph.nodes)
-        yield from (block.location for block in graph.blocks[1:])
-
-
-def moved(place: Location, rows: Rows) -> Location | None:
-    """A place, moved; None for one that begins or ends where no code is."""
-    row, column, end_row, end_column = place
-    if row not in rows or end_row not in rows:
+    if [*before.rows.values()] != [*now.rows.values()]:
         return None
-    return rows[row], column, rows[end_row], end_column
+    rows = dict(zip(before.rows, now.rows, strict=True))
+    # A text is split by a pattern, and not by a parser. Where that goes wrong, it shows here.
+    pairs = zip_longest(before.nodes(), now.nodes())
+    return rows if all(one and other and one.moved(rows) == other for one, other in pairs) else None
+
+
+@dataclass(frozen=True)
+class WrittenNode:
+    """A node of a tree, without its children.
+
+    Args:
+        parts: its type, its fields that are no nodes, and how many nodes each of the others has.
+        place: its rows and columns; none of a node that has none.
+    """
+
+    parts: tuple[object, ...]
+    place: tuple[int, ...]
+
+    def moved(self, rows: Rows) -> WrittenNode | None:
+        """The node where its rows stand now; None for one that begins or ends where no code is."""
+        if not self.place:
+            return self
+        row, column, end_row, end_column = self.place
+        if row not in rows or end_row not in rows:
+            return None
+        return WrittenNode(self.parts, (rows[row], column, rows[end_row], end_column))
+
+
+class CodeRows:
+    """The rows and nodes of a text, without its docstrings. Raises as `parse` does.
+
+    Attributes:
+        rows: those that hold code, each with what it holds.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._tree = parse(text)
+        docstrings = [*docstrings_in(self._tree)]
+        self._docstrings = {id(node) for each in docstrings for node in (each, each.value)}
+        prose = {
+            row for each in docstrings for row in range(each.lineno, (each.end_lineno or 0) + 1)
+        }
+        lines = enumerate(LINE_END.split(without_comments(text)), start=1)
+        self.rows = {
+            row: line.rstrip() for row, line in lines if row not in prose and not is_blank(line)
+        }
+
+    def nodes(self) -> Iterator[WrittenNode]:
+        """Its nodes, in an order that their kinds alone decide about."""
+        for node in ast.walk(self._tree):
+            if id(node) in self._docstrings:
+                yield WrittenNode((type(node),), ())
+            else:
+                place = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+                end = getattr(node, "end_lineno", 0), getattr(node, "end_col_offset", 0)
+                parts = type(node), *map(written, map(node.__getattribute__, node._fields))
+                yield WrittenNode(parts, (*place, *end) if place[0] else ())
+
+
+def is_blank(line: str) -> bool:
+    return not line or line.isspace()
+
+
+def docstrings_in(tree: ast.Module) -> Iterator[ast.Expr]:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(tree):
+        if isinstance(node, kinds) and ast.get_docstring(node, clean=False) is not None:
+            first = node.body[0]
+            assert isinstance(first, ast.Expr)
+            yield first
+
+
+def written(part: object) -> object:
+    """A field of a node, without the nodes in it; a constant by its text, for 1 == True."""
+    if isinstance(part, list):
+        return [ast.AST if isinstance(each, ast.AST) else repr(each) for each in part]
+    return ast.AST if isinstance(part, ast.AST) else repr(part)

@@ -7,63 +7,32 @@ components has the one value that its operands and keys give, and a component is
 nothing whenever something that it depends on has changed. Where the fixpoint had come to a limit,
 there is nothing to take up.
 
-What was known lies on disk (`snapshot.py`), or in memory (`continuation.py`).
+What was known is in memory (`continuation.py`), be it that it was read from disk (`snapshot.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from amplint.inference.components import complete
 from amplint.inference.fixpoint import evaluate, note_regions
 from amplint.inference.function.results import is_made_of_arguments
-from amplint.inference.incremental.function_bodies import Bodies, bodies, others, rebound
 from amplint.inference.incremental.grafting import Graft, mentions
 from amplint.inference.incremental.interface import (
-    Interface,
     InterfaceDifference,
-    difference,
-    interface,
     related,
 )
+from amplint.inference.incremental.value_codec import Encoder
 from amplint.inference.inference import Inference
 from amplint.inference.key_slots import KeySlot
 from amplint.inference.state import WHOLE, Key, SiteId, Sites
 from amplint.ir.codec import unpacked
-from amplint.ir.file_set import Files
 from amplint.values.atoms import KINDS, Class, Function, Instance, Module, Super
 
 GONE = "\0"  # before the id of a function: what it has written before it was changed
 # More of all functions to be evaluated are as fast to evaluate from nothing, or nearly so.
 MOST_CHANGED = 0.25
-
-
-class Kept(Protocol):
-    """The knowledge of an earlier run, whose fixpoint had come to its end."""
-
-    def begun(self, files: Files) -> Inference:
-        """The inference of the files as they are now, of which nothing is evaluated."""
-
-    @property
-    def functions(self) -> Collection[str]:
-        """The functions that were evaluated."""
-
-    def interface(self, path: str) -> Interface | None:
-        """The interface of a file; None for one that was not there."""
-
-    def bodies(self, path: str) -> Bodies:
-        """The bodies of functions, among them all of a file."""
-
-    def holders(self, ids: Collection[str]) -> set[str]:
-        """The functions in which something is a value that means one of these functions, classes or
-        modules, or a call that does."""
-
-    def grafts(self, changed: Collection[str], now: Inference) -> dict[str, Graft]:
-        """Those of the changed functions of which most nodes stay."""
-
-    def hand_over(self, edit: ProjectEdit) -> None:
-        """Put all that stays into the inference of an edit. This is done once."""
 
 
 class ProjectEdit:
@@ -160,45 +129,11 @@ class ProjectEdit:
         self.left_behind.clear()
 
 
-def take_up(files: Files, predecessor: Kept, changed: Collection[str]) -> ProjectEdit | None:
-    """The fixpoint of files, computed from what was known of them before; None where it has to be
-    computed from nothing.
-
-    Args:
-        files: as they are now.
-        predecessor: what was known. It must not be used afterwards.
-        changed: the paths of those with another content, and of those that are new, or gone.
-
-    Raises IndexError, KeyError, TypeError or ValueError for what nobody has kept.
-    """
-    inference, own = predecessor.begun(files), files.own
-    new = {path: interface(inference, own[path]) for path in changed if path in own}
-    old = {path: predecessor.interface(path) for path in changed}
-    diff = difference({path: each for path, each in old.items() if each is not None}, new)
-    in_others: set[str] = set()
-    anew: set[str] = set()
-    for path in new:
-        before, now = predecessor.bodies(path), bodies(inference, own[path])
-        anew |= others(before, now)
-        in_others.update(rebound(before, now, own[path]))
-    grafts = predecessor.grafts(anew, inference)
-    grown = {each for each in grafts if inference.functions[each].kind == "module"}
-    stale = affected(inference, diff, (anew - grafts.keys()) | in_others, predecessor, grown)
-    if stale is None:
-        return None
-    remaining = {function: graft for function, graft in grafts.items() if function not in stale}
-    edit = ProjectEdit(inference, stale, diff.removals, remaining, new.keys())
-    predecessor.hand_over(edit)
-    edit.evaluate()
-    is_complete = inference.functions.keys() == inference.states.keys()
-    return edit if is_complete and not inference.failures else None
-
-
 def affected(
     inference: Inference,
     diff: InterfaceDifference,
     anew: Collection[str],
-    predecessor: Kept,
+    before: Inference,
     grown: Collection[str],
 ) -> set[str] | None:
     """The functions that an edit has to be evaluated from nothing for; None for nearly all.
@@ -207,7 +142,7 @@ def affected(
         inference: of the files as they are now.
         diff: the difference in the interfaces of the files that were edited.
         anew: the changed functions, whatever else is affected.
-        predecessor: what was known before.
+        before: what was known before.
         grown: modules with functions that are new, and in which all else stays.
     """
     own_classes = [*inference.definitions.own_classes()]
@@ -222,11 +157,30 @@ def affected(
         if not mentions(inference.files[inference.functions[module].path].graph(module), diff.names)
     }
     ids = diff.referents | related(diff.classes, own_classes)
-    stale |= predecessor.holders(ids) if ids else set()
+    stale |= holders(before, ids)
     stale |= {*anew}
-    stale |= lambdas_in(stale, predecessor.functions)
+    stale |= lambdas_in(stale, before.states)
     stale -= diff.removals
-    return stale if len(stale) <= MOST_CHANGED * len(predecessor.functions) else None
+    return stale if len(stale) <= MOST_CHANGED * len(before.states) else None
+
+
+def holders(before: Inference, ids: Collection[str]) -> set[str]:
+    """The functions in which something is a value that means one of these functions, classes or
+    modules, or a call that does."""
+    # Of a definition that is new, nothing can know yet.
+    ids = {i for i in ids if i in before.functions or i in before.classes or i in before.files}
+    if not ids:
+        return set()
+    encoder = Encoder()
+    rows = {
+        function: {encoder.value(value) for value in {*state.values}}
+        for function, state in before.states.items()
+    }
+    values = naming(ids, encoder.values, encoder.atoms)
+    users = {function for function, row in rows.items() if not values.isdisjoint(row)}
+    for calls in (before.calls.edges, before.calls.choices):
+        users.update(function for (function, _), of in calls.items() if not of.isdisjoint(ids))
+    return users
 
 
 def lambdas_in(around: Collection[str], functions: Iterable[str]) -> set[str]:

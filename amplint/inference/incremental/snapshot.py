@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any, TypeVar
 
 import msgspec
 
-from amplint.inference.incremental.function_bodies import Bodies, Body, bodies
-from amplint.inference.incremental.grafting import Graft
-from amplint.inference.incremental.interface import Interface, interface
-from amplint.inference.incremental.resumption import ProjectEdit, naming
+from amplint.inference.fixpoint import note_regions
 from amplint.inference.incremental.value_codec import (
     Decoder,
     Encoder,
@@ -35,12 +32,11 @@ class Snapshot(msgspec.Struct, array_like=True):
     """The outcome of a fixpoint. Numbers stand for places in `texts`, `sites`, `values`, `atoms`.
 
     Args:
-        files: by path, the interface of the file.
         texts: ids of functions and classes, and names in keys.
         sites: functions and nodes, one after the other. Most sites stand in several tables: timm
             0.9.16 is taken up in 0.88 of the time that it takes with a new pair for each.
         values, atoms: see `value_codec.Encoder`.
-        functions: those that were evaluated: id, values of the nodes, the region around, and body.
+        functions: those that were evaluated: id, values of the nodes, and the region around.
         slots: kind, owner and name of a key; its value, or -1; whether it is demanded; the sites of
             its parts, and their values; those who read it, and those who read its parts.
         edges, drawn (its `choices`), threads: by call, see `CallGraph`; threads hold alternatives.
@@ -53,12 +49,11 @@ class Snapshot(msgspec.Struct, array_like=True):
         unsettled: functions.
     """
 
-    files: dict[str, Interface]
     texts: list[str]
     sites: list[int]
     values: list[list[int]]
     atoms: list[list[Any]]
-    functions: list[tuple[int, list[int], RegionRow | None, Body]]
+    functions: list[tuple[int, list[int], RegionRow | None]]
     slots: list[SlotRow]
     edges: list[CallRow]
     drawn: list[CallRow]
@@ -92,22 +87,9 @@ def snapshot_of(inference: Inference) -> Snapshot | None:
     sites: Numbers[SiteId] = Numbers()
     encoder = Encoder()
     value = encoder.value
-    own = inference.files.own
-    files = {path: interface(inference, file) for path, file in own.items()}
-    by_function = {
-        function: body
-        for file in own.values()
-        for function, body in bodies(inference, file).items()
-    }
     return Snapshot(
-        files=files,
         functions=[
-            (
-                texts[function],
-                list(map(value, state.values)),
-                region_row(state.around),
-                by_function[function],
-            )
+            (texts[function], list(map(value, state.values)), region_row(state.around))
             for function, state in inference.states.items()
         ],
         slots=[
@@ -155,100 +137,66 @@ def snapshot_of(inference: Inference) -> Snapshot | None:
     )  # fmt: skip
 
 
-class KeptOnDisk:
-    """An inference that was kept in a snapshot: see `resumption.Kept`."""
+def restored(files: Files, snapshot: Snapshot) -> Inference:
+    """The inference of which a snapshot was taken.
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
-        self._texts = snapshot.texts
-        self._bodies = {self._texts[function]: body for function, *_, body in snapshot.functions}
+    Args:
+        files: as they were then.
+        snapshot: of these.
 
-    def begun(self, files: Files) -> Inference:
-        return Inference(files)
-
-    @property
-    def functions(self) -> Collection[str]:
-        return self._bodies.keys()
-
-    def interface(self, path: str) -> Interface | None:
-        return self._snapshot.files.get(path)
-
-    def bodies(self, _path: str) -> Bodies:
-        return self._bodies
-
-    def holders(self, ids: Collection[str]) -> set[str]:
-        snapshot, texts = self._snapshot, self._texts
-        values = naming(ids, snapshot.values, snapshot.atoms)
-        numbers = {number for number, text in enumerate(texts) if text in ids}
-        users = {function for function, row, *_ in snapshot.functions if not values.isdisjoint(row)}
-        for rows in (snapshot.edges, snapshot.drawn):
-            users.update(snapshot.sites[2 * at] for at, of in rows if not numbers.isdisjoint(of))
-        return {texts[function] for function in users}
-
-    def grafts(self, _changed: Collection[str], _now: Inference) -> dict[str, Graft]:
-        return {}  # the graphs of before are not kept
-
-    def hand_over(self, edit: ProjectEdit) -> None:
-        Restoring(self._snapshot, edit).run()
+    Raises IndexError, KeyError, TypeError or ValueError for what nobody has kept.
+    """
+    inference = Inference(files)
+    Restoring(snapshot, inference).run()
+    return inference
 
 
 class Restoring:
-    """The outcome in a snapshot on its way into an inference, without what an edit has changed.
+    """The outcome in a snapshot on its way into an inference.
 
     Args:
-        snapshot: of the files before.
-        edit: of which nothing is evaluated yet.
+        snapshot: of the files of the inference.
+        inference: nothing is evaluated yet.
     """
 
-    def __init__(self, snapshot: Snapshot, edit: ProjectEdit) -> None:
+    def __init__(self, snapshot: Snapshot, inference: Inference) -> None:
         self._snapshot = snapshot
-        self._edit = edit
-        self._inference = edit.inference
-        self._texts = snapshot.texts
-        lost = {*edit.anew, *edit.removals}
-        self._is_lost = [text in lost for text in snapshot.texts]  # of functions
+        self._inference = inference
         functions, nodes = snapshot.sites[::2], snapshot.sites[1::2]
         named = map(snapshot.texts.__getitem__, functions)
         self._sites: list[SiteId] = [*zip(named, nodes, strict=True)]
-        self._lost = {number for number, each in enumerate(functions) if self._is_lost[each]}
 
     def run(self) -> None:
-        snapshot, edit, inference, texts = self._snapshot, self._edit, self._inference, self._texts
+        snapshot, inference = self._snapshot, self._inference
+        texts, sites = snapshot.texts, self._sites
         decoder = Decoder(snapshot.values, snapshot.atoms)
         inference.memo.adopt(decoder.atoms, decoder.values)
         values, atoms = decoder.values, decoder.atoms
-        for function, numbers, around, _ in snapshot.functions:
-            if not self._is_lost[function]:
-                self._take_state(texts[function], [values[n] for n in numbers], around)
+        for function, numbers, around in snapshot.functions:
+            self._take_state(texts[function], [values[n] for n in numbers], around)
         for row in snapshot.slots:
-            if texts[row[1]] not in edit.removals:
-                self._take_slot(row, values)
+            self._take_slot(row, values)
         calls = inference.calls
-        calls.edges.update((at, {texts[n] for n in of}) for at, of in self._rows(snapshot.edges))
-        calls.choices.update((at, {texts[n] for n in of}) for at, of in self._rows(snapshot.drawn))
-        calls.threads.update(
-            (at, {atoms[n] for n in of}) for at, of in self._rows(snapshot.threads)
-        )
-        calls.off_flags.update(self._rows(snapshot.off_flags))
+        calls.edges.update((sites[at], {texts[n] for n in of}) for at, of in snapshot.edges)
+        calls.choices.update((sites[at], {texts[n] for n in of}) for at, of in snapshot.drawn)
+        calls.threads.update((sites[at], {atoms[n] for n in of}) for at, of in snapshot.threads)
+        calls.off_flags.update((sites[at], flag) for at, flag in snapshot.off_flags)
         for function, rows in snapshot.regions:
-            if texts[function] not in edit.removals:
-                self._take_regions(texts[function], rows)
-        inherited = {texts[f]: region_of(region) for f, region in snapshot.inherited}
-        inference.regions.solved = inherited
-        inference.regions.are_stale = not edit.moves_only
+            self._take_regions(texts[function], rows)
+        inference.regions.solved = {texts[f]: region_of(each) for f, each in snapshot.inherited}
+        inference.regions.are_stale = False
         for function, cases in snapshot.dispatches:
-            if not self._is_lost[function]:
-                inference.store.known_dispatches[texts[function]] = {
-                    (number, parameter, name): frozenset(texts[n] for n in methods)
-                    for number, parameter, name, methods in cases
-                }
+            inference.store.known_dispatches[texts[function]] = {
+                (number, parameter, name): frozenset(texts[n] for n in methods)
+                for number, parameter, name, methods in cases
+            }
         inference.hierarchy.own_bases.update(
-            (texts[cls], tuple(values[n] for n in of))
-            for cls, of in snapshot.bases
-            if texts[cls] not in edit.removals
+            (texts[cls], tuple(values[n] for n in of)) for cls, of in snapshot.bases
         )
-        components = (tuple(self._sites[n] for n in sites) for sites in snapshot.components)
-        edit.know_components(components, [texts[number] for number in snapshot.unsettled])
+        inference.components = [tuple(sites[n] for n in each) for each in snapshot.components]
+        inference.unsettled = {texts[number] for number in snapshot.unsettled}
+        inference.is_unique = True
+        note_regions(inference)
 
     def _take_state(self, function: str, values: list[Value], around: RegionRow | None) -> None:
         inference = self._inference
@@ -261,38 +209,26 @@ class Restoring:
 
     def _take_slot(self, row: SlotRow, values: list[Value]) -> None:
         kind, owner, name, joined, demanded, writers, written, readers, part_readers = row
-        texts, sites, store = self._texts, self._sites, self._inference.store
+        texts, sites, store = self._snapshot.texts, self._sites, self._inference.store
         slot = store.slot(Key(kind, texts[owner], texts[name]))
         slot.demanded = demanded
         slot.joined = values[joined] if joined >= 0 else None
         for number, value in zip(writers, written, strict=True):
             site = sites[number]
-            if number in self._lost:
-                site = self._edit.leave_behind(slot, site)
-            elif site[1] >= 0:
+            if site[1] >= 0:
                 store.written_at.setdefault(site, []).append(slot)
             slot.parts[site] = values[value]
             slot.counts[values[value]] += 1
-        slot.readers = self._those_left(readers)
+        slot.readers = {sites[number] for number in readers}
         if kind in OF_NODES:
             for site in slot.readers:
                 store.read_by.setdefault(site, []).append(slot)
         if part_readers:
-            slot.part_readers = self._those_left(part_readers)
+            slot.part_readers = {sites[number] for number in part_readers}
 
     def _take_regions(self, function: str, rows: Iterable[tuple[int, RegionRow | None]]) -> None:
         store = self._inference.store
         slot, regions = store.slot(Key("region", function)), store.regions.of(function)
-        for site, region in self._rows(rows):
-            regions.put(site, region_of(region))
-            store.written_at.setdefault(site, []).append(slot)
-
-    def _those_left(self, numbers: Collection[int]) -> set[SiteId]:
-        """The sites among these that stand in functions which have not changed."""
-        if self._lost.isdisjoint(numbers):
-            return {self._sites[number] for number in numbers}
-        return {self._sites[number] for number in numbers if number not in self._lost}
-
-    def _rows(self, rows: Iterable[tuple[int, Content]]) -> Iterable[tuple[SiteId, Content]]:
-        """The rows of sites in functions which have not changed."""
-        return ((self._sites[n], content) for n, content in rows if n not in self._lost)
+        for number, region in rows:
+            regions.put(self._sites[number], region_of(region))
+            store.written_at.setdefault(self._sites[number], []).append(slot)

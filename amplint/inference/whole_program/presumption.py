@@ -43,6 +43,7 @@ from amplint.knowledge.vocabulary import (
 )
 from amplint.project.modes import Assumption
 from amplint.util.positions import Place
+from amplint.util.text import code_says
 from amplint.values.atoms import Evidence, Region, Shows
 
 # Calls of `apex.amp.initialize`, as they are written; and the words in them.
@@ -104,9 +105,9 @@ class Presumption:
         if self.assumption is not None and self.assumption.mode.dtype:
             return self.assumption.mode.dtype
         texts = [self._files.own[path].text for path in self._paths]
-        is_bfloat16 = any(word in text for text in texts for word in SPEAKS_OF_BFLOAT16)
+        is_bfloat16 = any(code_says(text, word) for text in texts for word in SPEAKS_OF_BFLOAT16)
         if self.assumption is not None:
-            is_float16 = any(SPEAKS_OF_FLOAT16.search(text) for text in texts)
+            is_float16 = any(code_says(text, "", SPEAKS_OF_FLOAT16) for text in texts)
             return "bfloat16" if is_bfloat16 and not is_float16 else DEFAULT_DTYPES["cuda"]
         if show(texts, [*TRAINS_IN_FLOAT16.items(), *self._files.models.shows_float16]):
             return "float16"
@@ -143,7 +144,7 @@ class Presumption:
         evidence: dict[str, Evidence] = {}
         for path in self._paths:
             file = self._files.own[path]
-            if "apex" not in file.text:
+            if "apex" not in file.facts.words:
                 continue
             # A graph adds the lambdas in it to the functions of the file.
             for identity, facts in list(file.facts.functions.items()):
@@ -187,7 +188,7 @@ class Presumption:
     def _speaks_of(self, packages: tuple[str, ...]) -> bool:
         """Whether the project names one of some packages; of none, whether there is nothing to."""
         texts = (file.text for file in self._files.own.values())
-        return not packages or any(package in text for text in texts for package in packages)
+        return not packages or any(code_says(text, each) for text in texts for each in packages)
 
     @property
     def _paths(self) -> Iterator[str]:
@@ -198,8 +199,8 @@ class Presumption:
         for part, pattern, packages in [*general, *self._files.models.signs]:
             for path in self._paths:
                 file = self._files.own[path]
-                if part in file.text and pattern.search(file.text) and self._speaks_of(packages):
-                    text = "\n".join(file.uncommented)
+                if code_says(file.text, part, pattern) and self._speaks_of(packages):
+                    text = "\n".join(file.code)
                     for match in pattern.finditer(text):
                         place = place_of(path, text, *match.span(match.lastindex or 0))
                         yield Evidence(place, "this suggests it", Shows.SIGN)
@@ -217,12 +218,12 @@ def is_of_module(function: FunctionFacts) -> bool:
 
 
 def show(texts: Iterable[str], signs: Collection[tuple[str, Pattern[str]]]) -> bool:
-    """Whether one of some signs stands in one of some texts.
+    """Whether one of some signs stands in the code of one of some texts.
 
     Args:
         signs: each a part of the text, and the pattern that it begins or is in.
     """
-    return any(part in text and pattern.search(text) for text in texts for part, pattern in signs)
+    return any(code_says(text, part, pattern) for text in texts for part, pattern in signs)
 
 
 def place_of(path: str, text: str, start: int, end: int) -> Place:

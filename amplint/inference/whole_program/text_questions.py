@@ -9,6 +9,7 @@ from amplint.inference.whole_program.definitions import Definitions
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.knowledge.vocabulary import IDLE_SCALER, MOVES_TENSORS, OF_DEVICES, TEST_PATH
+from amplint.util.text import code_says
 
 # Words that are looked for in each function. After an edit no more are asked for, mostly, and an
 # index of all words, which pays for more, takes longer than all else that a new function needs.
@@ -82,7 +83,7 @@ class ProjectTexts:
 
 def makes_idle_scaler(text: str) -> bool:
     """Whether a file has a GradScaler for the CPU, or one that is switched off."""
-    return "GradScaler(" in text and IDLE_SCALER.search(text) is not None
+    return code_says(text, "GradScaler(", IDLE_SCALER)
 
 
 def trains_on_host(files: Files) -> bool:
@@ -91,8 +92,10 @@ def trains_on_host(files: Files) -> bool:
     It runs backward passes itself, and makes NumPy arrays of what has a gradient, which raises for
     a tensor of another device. No file moves a tensor, speaks of devices or names a framework.
     """
-    texts = [file.text for file in files.own.values()]
-    if not files.own_holding("backward") or not any(".detach().numpy()" in text for text in texts):
+    own = files.own.values()
+    if not files.own_holding("backward"):
+        return False
+    if not any(code_says(file.text, ".detach().numpy()") for file in own):
         return False
     if any(files.matching(*MOVES_TENSORS)):
         return False
