@@ -130,6 +130,16 @@ def constant_changed(project: Project, chance: random.Random) -> Change | None:
     return in_function(project, chance, change)
 
 
+def default_changed(project: Project, chance: random.Random) -> Change | None:
+    def change(lines: list[str], function: FunctionNode, chance: random.Random) -> bool:
+        found = [each for each in function.args.defaults if isinstance(each, ast.Constant)]
+        return bool(found) and replaced(
+            lines, chance.choice(found), chance.choice(["None", "0", "0.5", "True", '"cuda"'])
+        )
+
+    return in_function(project, chance, change)
+
+
 def line_added(project: Project, chance: random.Random) -> Change | None:
     def change(lines: list[str], function: FunctionNode, chance: random.Random) -> bool:
         found = statements(function, lines)
@@ -336,6 +346,7 @@ def file_moved(project: Project, chance: random.Random) -> Change | None:
 # The edits, and how often each is made beside the others.
 WEIGHTS: list[tuple[Callable[[Project, random.Random], Change | None], int]] = [
     (constant_changed, 12),
+    (default_changed, 6),
     (line_added, 20),
     (line_removed, 12),
     (line_repeated, 4),

@@ -120,7 +120,7 @@ class KeptAnalyses:
             path: MovedText(Text(analysis.texts[path]), now, rows)
             for path, now in texts.items()
             for rows in [rows_moved(analysis.texts[path], now.text)]
-            if rows is not None
+            if rows is not None and Text(analysis.texts[path]).newline == now.newline
         }
         if len(moved) < len(changed) or (moved and self.task.observed):
             return None  # a run has observed the function with its comments

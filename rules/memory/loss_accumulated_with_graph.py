@@ -138,7 +138,7 @@ def grows(at: View, variable: View) -> bool:
     src = at.source
     if at.op == "call":
         deque = rf"{re.escape(variable.text)}\b.*\bdeque\b"
-        return re.search(deque, src.layout.content.text, re.IGNORECASE) is None
+        return not src.says(re.compile(deque, re.IGNORECASE))
     statement = at.cst if at.op == "aug" else src.parent(at.cst)
     growth = growth_of(statement, src) if statement is not None else None
     return growth is not None and growth.variable is variable.cst and not growth.decays

@@ -275,6 +275,65 @@ def test_of_an_edited_file_only_the_functions_that_have_changed_are_evaluated(
     assert outcome(inference) == outcome(linked(indexed(after)))
 
 
+DEFAULTS = {
+    "made.py": """
+        import torch
+
+        def made(device="cpu", dtype=None):
+            return torch.zeros(3, device=device, dtype=dtype)
+
+        class Net:
+            def __init__(self, device="cpu", flag=True):
+                self.device, self.flag = device, flag
+
+            def __call__(self, x, device="cpu"):
+                return x.to(device)
+    """,
+    "use.py": """
+        import threading
+        from functools import partial
+
+        from made import Net, made
+
+        again = partial(made, dtype=None)
+
+        class Sub(Net):
+            def __init__(self):
+                super().__init__()
+
+        def use(*args, **kwargs):
+            threading.Thread(target=made).start()
+            return made(), again(), made(*args), made(**kwargs), Sub()(Net().device), map(made, [1])
+
+        def alone():
+            return 1
+    """,
+}
+
+
+@pytest.mark.parametrize("line", ["def made(", "def __init__(self, ", "def __call__(self, x, "])
+def test_a_default_that_changes_reaches_those_who_call(line: str, take_up: TakeUp) -> None:
+    texts = {path: textwrap.dedent(text) for path, text in DEFAULTS.items()}
+    old, new = f'{line}device="cpu"', f'{line}device="cuda"'
+    there_and_back(take_up, texts, {**texts, "made.py": texts["made.py"].replace(old, new)})
+
+
+def test_a_default_that_changes_reaches_nobody_who_does_not_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = {path: textwrap.dedent(text) for path, text in DEFAULTS.items()}
+    new = {**texts, "made.py": texts["made.py"].replace("dtype=None):", "dtype=1):")}
+    edits: list[ProjectEdit] = []
+
+    def noted(before: Inference, edit: ProjectEdit) -> HandingOver:
+        edits.append(edit)
+        return HandingOver(before, edit)
+
+    monkeypatch.setattr(continuation, "HandingOver", noted)
+    followed_by(in_memory, linked(indexed(texts)), new)
+    assert {f.partition("::")[2] for f in edits[0].anew} == {"made", "use", ""}
+
+
 def test_a_scope_that_comes_to_mean_a_name_of_the_function_around_it(take_up: TakeUp) -> None:
     text = """
 import torch

@@ -35,12 +35,15 @@ class PublicPart(msgspec.Struct, array_like=True):
         classes: the names of the classes that get or lose something with it: the class of a method;
             of a class, itself and its bases.
         bases: of a class, what the text says of its bases.
+        defaults: of a function, the constants that its parameters have where none is given, which
+            those read who call it.
     """
 
     name: str
     digest: str
     classes: list[str]
     bases: list[str]
+    defaults: list[str]
 
 
 class Interface(msgspec.Struct, array_like=True):
@@ -77,11 +80,12 @@ def interface(inference: Inference, file: File) -> Interface:
             bases = list(bases_of(cls, graphs[cls.parent]))
             read = [bases, cls.decorated, list(graph.bindings), *signature(facts)]
             names = [cls.name, *cls.bases]
-            definitions[identity] = PublicPart(cls.name, digest(read), names, bases)
+            definitions[identity] = PublicPart(cls.name, digest(read), names, bases, [])
         else:
             read = [*signature(facts), bool(graph.yields), inference.uses.backpropagates(identity)]
             names = [functions[facts.cls].name] if facts.cls is not None else []
-            definitions[identity] = PublicPart(facts.name, digest(read), names, [])
+            constants = [repr(packed(each.default)) for each in facts.params]
+            definitions[identity] = PublicPart(facts.name, digest(read), names, [], constants)
     module = graphs[file.facts.module]
     return Interface(
         definitions,
@@ -109,8 +113,7 @@ def signature(facts: FunctionFacts) -> Iterator[object]:
     """How a function is to be called, and what it is."""
     yield from (facts.kind, facts.parent, facts.cls, facts.decorated, facts.is_async)
     for each in facts.params:
-        default = packed(each.default)
-        yield each.name, each.kind, each.annotated, each.has_default, each.constant_default, default
+        yield each.name, each.kind, each.annotated, each.has_default, each.constant_default
 
 
 def bases_of(cls: ClassFacts, graph: Graph) -> Iterator[str]:
@@ -149,6 +152,8 @@ class InterfaceDifference:
         removals: the ids of definitions that are no more.
         referents: the same, the paths of files that are no more, and the ids of definitions of
             which something else is read: who holds a value that means one reads it.
+        defaults: the ids of functions of which only the constants have changed that their
+            parameters have where none is given.
         names: those under which something is found that was not, or that was something else.
         bound: those of these that modules bind.
         classes: the names of classes that have other methods, or other classes derived from them.
@@ -158,6 +163,7 @@ class InterfaceDifference:
 
     removals: frozenset[str]
     referents: frozenset[str]
+    defaults: frozenset[str]
     names: frozenset[str]
     bound: frozenset[str]
     classes: frozenset[str]
@@ -176,6 +182,7 @@ def difference(
     removals: set[str] = set()
     referents = set(before.keys() - now.keys())
     bound: set[str] = set()
+    defaults: set[str] = set()
     classes: set[str] = set()
     is_large = any(path.endswith("__init__.py") for path in moved)
     for path in before.keys() | now.keys():
@@ -184,6 +191,11 @@ def difference(
         for identity in different(old.definitions, new.definitions):
             both = (each.definitions.get(identity) for each in (old, new))
             definitions = [each for each in both if each is not None]
+            if len({digest([each.digest, each.name, each.bases]) for each in definitions}) < len(
+                definitions
+            ):
+                defaults.add(identity)
+                continue
             names.update(each.name for each in definitions)
             referents.add(identity)
             if len(definitions) == 1:
@@ -197,8 +209,8 @@ def difference(
             names |= different(old.marks[cls], new.marks[cls])
             names |= different(old.numbers[cls], new.numbers[cls])
     return InterfaceDifference(
-        frozenset(removals), frozenset(referents), frozenset(names | bound), frozenset(bound),
-        frozenset(classes), is_large,
+        frozenset(removals), frozenset(referents), frozenset(defaults),
+        frozenset(names | bound), frozenset(bound), frozenset(classes), is_large,
     )  # fmt: skip
 
 

@@ -157,7 +157,7 @@ def affected(
         if not mentions(inference.files[inference.functions[module].path].graph(module), diff.names)
     }
     ids = diff.referents | related(diff.classes, own_classes)
-    stale |= holders(before, ids)
+    stale |= holders(before, ids) | users_of_defaults(before, diff.defaults)
     stale |= {*anew}
     stale |= lambdas_in(stale, before.states)
     stale -= diff.removals
@@ -178,9 +178,24 @@ def holders(before: Inference, ids: Collection[str]) -> set[str]:
     }
     values = naming(ids, encoder.values, encoder.atoms)
     users = {function for function, row in rows.items() if not values.isdisjoint(row)}
-    for calls in (before.calls.edges, before.calls.choices):
-        users.update(function for (function, _), of in calls.items() if not of.isdisjoint(ids))
-    return users
+    return users | callers(before, ids)
+
+
+def callers(before: Inference, ids: Collection[str]) -> set[str]:
+    """The functions in which a call may run one of these."""
+    calls = before.calls.edges, before.calls.choices
+    sites = (site for of in calls for site, those in of.items() if not those.isdisjoint(ids))
+    return {function for function, _ in sites}
+
+
+def users_of_defaults(before: Inference, ids: Collection[str]) -> set[str]:
+    """The functions that may hand on the constants which parameters of these have where none is
+    given: those that call them, or say what they are called with (`partial`, a thread)."""
+    if not ids:
+        return set()
+    slots = (slot for key, slot in before.store.slots.items() if key.kind == "param")
+    writers = {f for slot in slots if slot.key.owner in ids for f, _ in slot.parts}
+    return callers(before, ids) | writers
 
 
 def lambdas_in(around: Collection[str], functions: Iterable[str]) -> set[str]:
