@@ -25,8 +25,9 @@ from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.output.formats import Report
 from amplint.output.formats import json as json_format
+from amplint.rule import search
 from amplint.rule.search import FileCandidates
-from amplint.run import analysis, engine, session
+from amplint.run import analysis, engine, searches, session
 from amplint.run import judge as judging
 from amplint.run.cache import NAME, Cache
 from amplint.run.judge import judge
@@ -150,7 +151,7 @@ EDITS = {
     "a value becomes half": ("train.py", "half_of(torch", "(lambda x: x.half())(torch"),
     "a region is switched off": ("calls.py", "float16):", "float16, enabled=False):"),
     "a region is on another device": ("calls.py", '"cuda", dtype=torch.float16', '"cpu"'),
-    "a related place moves": ("train.py", "import torch\n", "import torch\n\n# a comment\n"),
+    "a related place moves": ("train.py", "import torch\n", "import torch\nimport os\n"),
     "a scaler is switched off": ("scaler.py", '("cuda")', '("cuda", enabled=False)'),
     "a class has another base": ("base.py", "(pl.LightningModule)", ""),
     "factories build elsewhere": ("alone.py", "\n\n", '\ntorch.set_default_device("cuda")\n'),
@@ -227,7 +228,8 @@ def test_each_edit_changes_what_another_file_rests_on(
 ) -> None:
     """Else the test above would show nothing: without questions, findings would be wrong."""
     monkeypatch.setattr(analysis, "same", lambda *_: True)
-    monkeypatch.setattr(analysis, "rows_of", lambda _: [])
+    for module in (search, searches):
+        monkeypatch.setattr(module, "rows_of", lambda _: [(1, ["the same candidates"])])
     write(tmp_path, PROJECT)
     report(tmp_path, Cache(tmp_path / NAME))
     write(tmp_path, edited(path, old, new))
@@ -268,7 +270,7 @@ def test_whatever_rules_ask_can_be_written_down(over_fixtures: RunOverFixtures) 
     """Else a file is judged after each edit."""
     assert not over_fixtures.outcome.problems
     assert len(over_fixtures.views) > 100
-    assert not [view.path for view in over_fixtures.views if view.notes is None]
+    assert not [view.path for view in over_fixtures.views if view.notes.questions is None]
 
 
 class NoAnswerError(Exception):
@@ -338,8 +340,8 @@ def test_what_cannot_be_written_down_is_judged_each_time() -> None:
         return NotedView(files.own["a.py"], facts, lambda place: span_in(None, place))
 
     plain, named, attribute, iterator, argument = (view() for _ in range(5))
-    assert plain.fact(Odd).twice(3) == 6 and plain.notes is not None
-    assert named.fact(Odd).twice(number=3) == 6 and named.notes is None
-    assert attribute.fact(Odd).number == 3 and attribute.notes is None
-    assert [*iterator.fact(Odd).lazily()] == [1] and iterator.notes is None
-    assert argument.fact(Odd).twice(3.0) == 6 and argument.notes is None  # type: ignore[arg-type]
+    assert plain.fact(Odd).twice(3) == 6 and plain.notes.questions is not None
+    assert named.fact(Odd).twice(number=3) == 6 and named.notes.questions is None
+    assert attribute.fact(Odd).number == 3 and attribute.notes.questions is None
+    assert [*iterator.fact(Odd).lazily()] == [1] and iterator.notes.questions is None
+    assert argument.fact(Odd).twice(3.0) == 6 and argument.notes.questions is None  # type: ignore[arg-type]

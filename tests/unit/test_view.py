@@ -34,9 +34,8 @@ from amplint.ir import ops
 from amplint.ir.file_index import File
 from amplint.ir.file_set import Files
 from amplint.ir.ssa import where
-from amplint.rule.search import CandidateSearch, FileCandidates, may_find
+from amplint.rule.search import CandidateSearch, FileCandidates, may_find, rows_of
 from amplint.run.judge import JudgedFile, judge, views_of
-from amplint.run.judgements import rows_of
 from amplint.source.navigation import Layout
 from amplint.source.source import Source
 from amplint.util.positions import Place
@@ -302,7 +301,7 @@ def test_the_function_and_the_class_around_an_operation(
     [*check(view)]
     assert found == [(function, is_module)] * 2  # on the graph, and with the code
     assert "amplint.facts.project_classes.Classes" in {
-        each.question[0] for each in project.noted.notes or ()
+        each.question[0] for each in project.noted.notes.questions or ()
     }
     assert view.of(view.source.layout.node_for(project.noted.module.body[0])).function.name == ""
 
@@ -594,12 +593,12 @@ def test_what_a_view_is_asked_is_noted(ask: Callable[[View], object], fact: type
     project = Project(LOOP)
     (view,) = project.views(found)
     for each in (view, *(argument for _, _, argument in view.arguments)):
-        before = len(project.noted.notes or ())
+        before = len(project.noted.notes.questions or ())
         ask(each)
-        after = project.noted.notes
+        after = project.noted.notes.questions
         assert after is not None
         assert {question.question[0] for question in after[before:]} <= {name_of(fact)}
-    assert name_of(fact) in {each.question[0] for each in project.noted.notes or ()}
+    assert name_of(fact) in {each.question[0] for each in project.noted.notes.questions or ()}
 
 
 @pytest.mark.parametrize(
