@@ -90,10 +90,8 @@ def carried_finding(finding: Finding, moved: Moved) -> Finding:
     here = moved.get(finding.path)
     if here is None:
         return finding if related == finding.related else replace(finding, related=related)
-    for span in (
-        finding.span,
-        *(each.span for each in finding.related if each.path == finding.path),
-    ):
+    beside = (each.span for each in finding.related if each.path == finding.path)
+    for span in (finding.span, *beside):
         here.shift(here.offset(span.start), here.offset(span.end))
     fix = carried_fix(finding.fix, here)
     return replace(finding, span=here.span(finding.span), related=related, fix=fix)
@@ -116,9 +114,11 @@ def carried_edits(edits: Iterable[Edit], here: MovedText) -> tuple[Edit, ...]:
 
 
 def carried_rows(offered: Offered, moved: Moved) -> Offered:
-    """The rows in which functions begin."""
-    return {
-        name: moved[path].rows[row] if path in moved else row
-        for name, row in offered.items()
-        for path in [name.partition("::")[0]]
-    }
+    """The rows in which functions begin. Raises NotCarriedError."""
+    rows: dict[str, int] = {}
+    for name, row in offered.items():
+        here = moved.get(name.partition("::")[0])
+        if here is not None and row not in here.rows:
+            raise NotCarriedError
+        rows[name] = here.rows[row] if here is not None else row
+    return rows
