@@ -21,7 +21,7 @@ from amplint.run.request import Request
 from tests.command import Amplint
 from tests.helpers import request, write
 
-SIGN = "\n\ndef another(x):\n    with torch.autocast('cuda'):\n        fp16 = x @ x\n    return fp16\n"
+SIGN = "\n\ndef another(x):\n    with torch.autocast('cuda'):\n        return x @ x\n\nfp16 = 1\n"
 NETWORK = """\
 import torch
 from torch import nn

@@ -36,7 +36,7 @@ from transformers import Trainer, TrainingArguments
 from trl import SFTTrainer
 """
 # A sign of autocast for all that nobody is seen to call.
-SIGN = "\n\ndef another(x):\n    with torch.autocast('cuda'):\n        fp16 = x @ x\n    return fp16\n"
+SIGN = "\n\ndef another(x):\n    with torch.autocast('cuda'):\n        return x @ x\n\nfp16 = 1\n"
 
 
 def is_in_region(directory: Path, text: str) -> bool:
