@@ -191,9 +191,8 @@ def difference(
         for identity in different(old.definitions, new.definitions):
             both = (each.definitions.get(identity) for each in (old, new))
             definitions = [each for each in both if each is not None]
-            if len({digest([each.digest, each.name, each.bases]) for each in definitions}) < len(
-                definitions
-            ):
+            first, last = definitions[0], definitions[-1]
+            if first != last and msgspec.structs.replace(first, defaults=last.defaults) == last:
                 defaults.add(identity)
                 continue
             names.update(each.name for each in definitions)

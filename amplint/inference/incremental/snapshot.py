@@ -25,7 +25,6 @@ SlotRow = tuple[KeyKind, int, int, int, bool, list[int], list[int], list[int], l
 CallRow = tuple[int, list[int]]
 DispatchRow = tuple[int, str, str, list[int]]
 Item = TypeVar("Item", bound=Hashable)
-Content = TypeVar("Content")
 
 
 class Snapshot(msgspec.Struct, array_like=True):
