@@ -56,8 +56,14 @@ class Since:
     """
 
     snapshot: str
-    paths: frozenset[str] = frozenset()
-    functions: frozenset[str] = frozenset()
+    paths: frozenset[str]
+    functions: frozenset[str]
+
+    def after(self, before: Since | None) -> Since:
+        """The edit together with one before it, since the same snapshot."""
+        if before is None or before.snapshot != self.snapshot:
+            return self
+        return Since(self.snapshot, self.paths | before.paths, self.functions | before.functions)
 
 
 class Linking(Protocol):
@@ -247,10 +253,12 @@ class LiveLinker:
         return self._facts
 
     def _anew(self, files: Files, progress: Progress) -> Inference:
+        self.since, self.snapshot = None, ""
         if self._disk is None:
             return linked(files, progress)
-        inference = self._disk.link(files, progress)
-        self.changed = self._disk.changed
+        disk = self._disk
+        inference = disk.link(files, progress)
+        self.changed, self.since, self.snapshot = disk.changed, disk.since, disk.snapshot
         return inference
 
     def _continued(self, files: Files, before: Facts) -> Facts | None:
@@ -275,7 +283,9 @@ class LiveLinker:
         continuation = continued(files, inference, sorted(changed))
         if continuation is None:
             return None
-        self.changed = changed
         now, edit = continuation
+        self.changed = changed
+        if self.snapshot:
+            self.since = Since(self.snapshot, frozenset(changed), edit.functions).after(self.since)
         now.store.forget_unused()
         return before.after(now, edit)

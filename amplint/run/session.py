@@ -243,14 +243,14 @@ def analyse_whole(
     jobs: int,
 ) -> Analysed:
     """Analyse a project that is one part, unless code has only moved in it."""
-    if request.linker is not None:  # whose values somebody asks for
-        return analyse_part(part, replace(task, linker=request.linker.over(disk)), jobs)
-    if disk is None:
+    linker = request.linker.over(disk) if request.linker is not None else disk
+    task = replace(task, linker=linker)
+    if disk is None or not (request.lasting or linker is disk):  # somebody asks for its values
         return analyse_part(part, task, jobs)
-    memory = KeptAnalyses(replace(task, linker=disk), request, reading)
+    memory = KeptAnalyses(task, request, reading)
     result = memory.recall(part)
     if result is None:
-        result = analyse_part(part, memory.task, jobs)
+        result = analyse_part(part, task, jobs)
         if task.project.reported.issuperset(part):  # what a hook asks for keeps the rest
             memory.keep(part, result)
     return result

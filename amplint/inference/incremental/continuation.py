@@ -239,8 +239,7 @@ class HandingOver:
 
     def _take_regions(self) -> None:
         inference, regions = self._inference, self._inference.regions
-        is_presumed = inference.unseen.presumption.is_any or bool(inference.files.observed)
-        if self._edit.removals or (self._edit.grafts and is_presumed):
+        if self._edit.removals or (self._may_presume_others() and is_presumed(inference)):
             regions.are_stale = True
         for calls in regions.of_functions.values():
             moved = {site: calls.sites[site] for site in self._sites.keys() & calls.sites.keys()}
@@ -252,6 +251,13 @@ class HandingOver:
                     regions.are_stale = True
                 else:
                     calls.put(now, region)
+
+    def _may_presume_others(self) -> bool:
+        """Whether functions may be presumed to run in other regions: a decorator or an observation
+        of one is another one, or a backward pass (see `training.py`) is."""
+        known = self._before.functions, self._inference.functions
+        passes = ("backward" in of[each].words for each in self._edit.grafts for of in known)
+        return bool(self._edit.anew) or any(passes)
 
     def _renamed(self, components: Iterable[Sites]) -> Iterator[Sites]:
         """The components as they are named now, except those that have lost a node: what is left of
@@ -307,6 +313,11 @@ class HandingOver:
         for identity in identities:
             self._inference.regions.of_functions.pop(identity, None)
             self._inference.hierarchy.own_bases.pop(identity, None)
+
+
+def is_presumed(inference: Inference) -> bool:
+    """Whether some regions are known by more than calls."""
+    return inference.unseen.presumption.is_any or bool(inference.files.observed)
 
 
 def present(sites: Iterable[SiteId], names: Mapping[SiteId, SiteId | None]) -> set[SiteId]:
