@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,8 +24,10 @@ from amplint.cli.options import files_and_settings, make_request
 from amplint.output.console import CLEAN, TEXT, show
 from amplint.project import observations
 from amplint.project.config import Settings
+from amplint.run import engine
 from amplint.run.linking import LiveLinker
 from amplint.run.request import Request
+from amplint.run.watched import Listener
 from amplint.server.looking import ProjectMemory
 from amplint.util import progress
 from amplint.util.errors import Failure
@@ -98,7 +101,9 @@ def changed(before: WatchedState, after: WatchedState) -> str:
     return f"{text} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else text
 
 
-pause = time.sleep
+def pause(seconds: float, asked: threading.Event | None = None) -> None:
+    """Wait, until somebody asks for a check."""
+    (asked or threading.Event()).wait(seconds)
 
 
 @dataclass
@@ -120,6 +125,7 @@ class RepeatedCheck:
     order: str | None
     _memory: ProjectMemory | None = None
     _root: Path | None = None
+    _listener: Listener = field(default_factory=Listener)
 
     def run(self) -> int:
         """Check until somebody ends it; the status is 0 then, whatever was found last."""
@@ -133,13 +139,17 @@ class RepeatedCheck:
                 why = changed(before, state)
         except KeyboardInterrupt:
             click.echo(err=True)  # below the ^C that the terminal shows
+        finally:
+            self._listener.close()
         return CLEAN
 
     def _next(self, before: WatchedState) -> WatchedState:
         """The next state that is not the same, once nothing more changes."""
         now, cost = before, 0.0
         while now == before:
-            pause(max(EVERY, cost * SHARE))
+            self._listener.end()
+            pause(max(EVERY, cost * SHARE), self._listener.asked)
+            self._listener.begin()
             begun = time.process_time()
             now = state_of(self.arguments)
             cost = time.process_time() - begun
@@ -163,10 +173,13 @@ class RepeatedCheck:
         except Failure as error:
             if not why:  # of the first round: it may be an option, which never changes
                 raise
+            self._listener.analysis = ""
             self._memory = None  # what is kept may be the reason
             error.show()
             self._say("amplint waits until that changes; stop with Ctrl-C")
             return
+        if request.cache is not None:  # where those who ask look for what was found
+            self._listener.listen(request.selection.root, engine.analysis_of(request))
         if self._memory is not None:
             self._memory.forget_old_texts()
         if why:

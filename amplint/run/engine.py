@@ -99,6 +99,8 @@ def repeating(faults: Sequence[str], request: Request, reading: Reading) -> str:
 def remembered(request: Request, cache: Cache, reading: Reading, key: str) -> AnalysisResult:
     """The result of the same run in the cache, or of a check of all files, else of an analysis."""
     result = recall(request, cache, key) or recall_from_all(request, cache, reading)
+    if result is None and is_watched(request):
+        result = recall(request, cache, key) or recall_from_all(request, cache, reading)
     if result is None:
         result = analysed(request, reading)
         if not result.problems:
@@ -119,10 +121,9 @@ def recall_from_all(request: Request, cache: Cache, reading: Reading) -> Analysi
     """The findings in the files of this run from a check of all files of their project: a hook is
     given those of a commit, which its author has often checked with the rest just before."""
     selection = request.selection
-    every = frozenset(selection.files)
-    if selection.reported >= every:
+    if selection.reported.issuperset(selection.files):
         return None
-    of_all = replace(request, selection=replace(selection, reported=every))
+    of_all = whole(request)
     result = recall(of_all, cache, key_of(of_all, reading))
     if result is None or result.notices:  # these do not say which file each is about
         return None
@@ -131,17 +132,42 @@ def recall_from_all(request: Request, cache: Cache, reading: Reading) -> Analysi
     return replace(result, findings=tuple(findings), off=tuple(off))
 
 
+def is_watched(request: Request) -> bool:
+    """Whether somebody who watches the whole project has checked it as it is now."""
+    if request.linker is not None or request.overlays:
+        return False
+    from amplint.run import watched  # noqa: PLC0415  (sockets)
+
+    return watched.is_checked(request.selection.root, analysis_of(whole(request)))
+
+
+def whole(request: Request) -> Request:
+    """The same request about all files of its project."""
+    selection = request.selection
+    return replace(request, selection=replace(selection, reported=frozenset(selection.files)))
+
+
 def key_of(request: Request, reading: Reading) -> str:
     """The digest of all that decides what is found."""
     selection = request.selection
     return caching.key_of(
         "run",
+        analysis_of(request),
+        {path: reading.digest(path) for path in reading.paths},
+        sorted(selection.reported.intersection(reading.paths)),
+        len(selection.files) == len(reading.paths),
+    )
+
+
+def analysis_of(request: Request) -> str:
+    """The digest of all but the texts, and which of them there are, that decides what is found."""
+    selection = request.selection
+    return caching.key_of(
+        "analysis",
         caching.environment(),
         caching.outside_rules(),
         identity(request),
-        {path: reading.digest(path) for path in reading.paths},
-        sorted(selection.reported.intersection(reading.paths)),
-        [selection.whole, len(selection.files) == len(reading.paths)],
+        [selection.whole, selection.reported.issuperset(selection.files)],
         observations.digest_of(request.observed),
         request.is_second,
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from amplint.adoption import baseline
-from amplint.run import seal
+from amplint.run import seal, watched
 from amplint.run.cache import MAGIC, MOST_AGE, NAME, TAG
 from amplint.util import files
 from tests.command import LEGACY, Amplint
@@ -116,6 +116,16 @@ def test_a_cache_that_came_with_the_repository_hides_nothing_and_fixes_nothing(
     (repository / "a.py").write_text(LEGACY)
     entry.write_bytes(forged(entry.name, clean, seal.key_of_user()))
     assert amplint("check").status == 0
+
+
+@pytest.mark.usefixtures("repository")
+def test_who_says_that_a_project_is_checked_decides_nothing(
+    amplint: Amplint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that another process can say to a run is that there may be something in the cache."""
+    found = amplint("check", "--no-cache")
+    monkeypatch.setattr(watched, "is_checked", lambda *_: True)
+    assert amplint("check") == found
 
 
 # ------------------------------------------------------------------------------------- its key

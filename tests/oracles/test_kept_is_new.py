@@ -666,10 +666,14 @@ def report(root: Path, texts: Texts, cache: Cache | None) -> str:
 
 class InMemory:
     """A project whose reports from what is in memory and from nothing are the same, byte for byte:
-    what the rules ask does not change what is in memory."""
+    what the rules ask does not change what is in memory.
 
-    def __init__(self, root: Path, texts: dict[str, str]) -> None:
-        self.root, self.texts = root, texts
+    Args:
+        cache: where it is kept besides, as `check --watch` does.
+    """
+
+    def __init__(self, root: Path, texts: dict[str, str], cache: Cache | None = None) -> None:
+        self.root, self.texts, self.cache = root, texts, cache
         self.linker = LiveLinker()
         self.files: dict[tuple[str, str], File] = {}
         write(root, texts)
@@ -681,7 +685,8 @@ class InMemory:
 
     def report(self, said: str = "") -> Outcome:
         request = request_for(self.root, [self.root / path for path in self.texts])
-        found = engine.run(replace(request, linker=self.linker, indexed=self.files))
+        kept = replace(request, cache=self.cache, lasting=self.cache is not None)
+        found = engine.run(replace(kept, linker=self.linker, indexed=self.files))
         in_memory = json_format.render(Report(found, request.rules, self.root))
         assert in_memory == report(self.root, self.texts, None), said
         return found
@@ -777,11 +782,13 @@ def test_random_edits_one_upon_the_other(
     assert sum(resumptions) > 0
 
 
+@pytest.mark.parametrize("is_watched", [False, True])
 def test_random_edits_of_a_project_that_stays_in_memory(
-    tmp_path: Path, continuations: list[bool]
+    is_watched: bool, tmp_path: Path, continuations: list[bool]
 ) -> None:
     chance = random.Random(2)
-    project = InMemory(tmp_path, drawn(chance))
+    cache = Cache(tmp_path / NAME) if is_watched else None
+    project = InMemory(tmp_path, drawn(chance), cache)
     said = "nothing"
     for _ in range(9):
         project.report(said)

@@ -30,7 +30,7 @@ def watch(
         printed: list[Ran] = []
         waiting: Iterator[Step] = iter(steps)
 
-        def pause(seconds: float) -> None:
+        def pause(seconds: float, _: object = None) -> None:
             if seconds < watching.EVERY:
                 return
             printed.append(Ran(0, *capfd.readouterr()))
