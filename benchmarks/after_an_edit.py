@@ -113,7 +113,7 @@ def one_round(tree: Path, number: int, rows: Rows, others: dict[str, tuple[str, 
     watching = subprocess.Popen(watch, cwd=tree, stdout=quiet, stderr=quiet, env=ENVIRONMENT)
     try:
         time.sleep(3)
-        comment(tree, number + 2)
+        statement(tree, number + 2)
         cpu(CHECK, tree)  # it has no values in memory before
         for edit, make in EDITS.items():
             make(tree, number + 3)

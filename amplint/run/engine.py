@@ -138,6 +138,7 @@ def is_watched(request: Request) -> bool:
         return False
     from amplint.run import watched  # noqa: PLC0415  (sockets)
 
+    request.progress.at("waiting for `check --watch`", lambda: (0, 1))
     return watched.is_checked(request.selection.root, analysis_of(whole(request)))
 
 

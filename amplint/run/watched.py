@@ -2,8 +2,8 @@
 
 A result never goes through the socket. A run asks whether its project is watched with its settings
 and by its version; then it waits, and looks into the cache again, where each entry is sealed, and
-named by all that decides about it. So it reports what it would have found by itself, whoever
-listens there, and it does find it by itself where nobody answers.
+named by all that decides about it. So it reports what it would have found by itself, and it does
+find it by itself where nobody answers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ WAIT, DONE = b"w", b"d"
 
 
 def address(root: Path) -> Path:
-    """The socket for a project. Raises OSError where others than the user might listen there."""
+    """The socket for a project. Raises OSError where another user might listen
+    there."""
     directory = state_directory() / DIRECTORY
     status = directory.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
@@ -71,8 +72,8 @@ class Listener:
         self._server: socketserver.BaseServer | None = None
 
     def listen(self, root: Path, analysis: str) -> None:
-        """Listen for who asks for this analysis. Where that is not possible, nobody is told: what
-        others find is the same."""
+        """Listen for who asks for this analysis. Where that is not possible, nothing is said: what
+        they find is the same."""
         self.analysis = analysis
         if self._place is None:
             with contextlib.suppress(AttributeError, OSError):
