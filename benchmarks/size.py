@@ -26,9 +26,9 @@ FOLDERS = ("amplint", "amplint_verify", "rules", "tests")
 # What there may be at most. A commit that raises a figure says what a user gets for it.
 BUDGET = {
     "rules": 12_130,
-    "amplint without verify": 39_960,
+    "amplint without verify": 40_090,
     "the harness": 9_550,
-    "tests": 42_000,
+    "tests": 42_150,
     "a median rule": 60,
     "names of an author's surface": 300,
     "rules on by default": 85,

@@ -11,7 +11,7 @@ import msgspec
 from amplint.facts.fact import Facts
 from amplint.facts.program import linked
 from amplint.inference import Inference
-from amplint.inference.incremental.continuation import can_go_on, continued
+from amplint.inference.incremental.continuation import FixpointEdit, can_go_on, continued
 from amplint.inference.incremental.interface import different
 from amplint.inference.incremental.snapshot import Snapshot, restored, snapshot_of
 from amplint.inference.whole_program.float_inputs import FloatInputs
@@ -28,6 +28,9 @@ from amplint.util.progress import Progress
 # With this number of changed files, what is known now is kept. Until then, what was known before
 # stays: to evaluate a few functions again takes less time than to write all of it.
 MANY_CHANGED = 8
+# So it is with this share of all functions, which take as long to evaluate again (0.12 of timm, for
+# a default in the largest component) as it takes to write all of them.
+MANY_EVALUATED = 0.05
 DAMAGED = (LookupError, TypeError, ValueError)  # what a snapshot of other files raises
 
 
@@ -114,10 +117,11 @@ class Linker:
             changed = sorted(different(entry.digests, digests))
             resumption = resumed(files, entry, changed)
             if resumption is not None:
-                inference, functions = resumption
+                inference, edit = resumption
                 self.changed, self.snapshot = changed, entry.digest
-                self.since = Since(entry.digest, frozenset(changed), functions)
-                if len(changed) >= MANY_CHANGED:
+                self.since = Since(entry.digest, frozenset(changed), edit.functions)
+                many = MANY_EVALUATED * len(inference.states)
+                if len(changed) >= MANY_CHANGED or edit.evaluations > many:
                     self._keep(inference, digests)
                 return inference
         inference = linked(files, progress)
@@ -144,9 +148,9 @@ class Linker:
 
 def resumed(
     files: Files, entry: KeptValues, changed: Collection[str]
-) -> tuple[Inference, frozenset[str]] | None:
-    """The values of files, from those that are kept, and the functions of which something else is
-    known than that; None where they have to be computed."""
+) -> tuple[Inference, FixpointEdit] | None:
+    """The values of files, from those that are kept, and what differs from these; None where they
+    have to be computed."""
     old = {
         path: File(path, text) if path in changed else files.own[path]
         for path, text in entry.texts.items()
@@ -154,14 +158,10 @@ def resumed(
     try:
         before = restored(files.with_own(old), entry.snapshot)
         if not changed:
-            return before, frozenset()
-        continuation = continued(files, before, changed)
+            return before, FixpointEdit()
+        return continued(files, before, changed)
     except DAMAGED:  # it says what no snapshot of these files does
         return None
-    if continuation is None:
-        return None
-    inference, edit = continuation
-    return inference, edit.functions
 
 
 def environment_of(files: Files) -> list[str]:

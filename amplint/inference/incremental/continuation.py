@@ -66,11 +66,12 @@ def continued(
     if not edit.moves_only:
         functions = {*edit.anew, *edit.grafts, *edit.removals} | knowledge.changed()
         has_other_bases = before.hierarchy.own_bases != inference.hierarchy.own_bases
-        return inference, FixpointEdit(frozenset(functions), None, has_other_bases)
+        number = len(knowledge)
+        return inference, FixpointEdit(frozenset(functions), None, has_other_bases, number)
     edited = {path: old[path] for path in changed if path in old}
     same = edited.keys() == edit.paths
     moved = moves({file: own[path] for path, file in edited.items()}) if same else None
-    return inference, FixpointEdit(frozenset(), moved, False)
+    return inference, FixpointEdit(moves=moved)
 
 
 @dataclass(frozen=True)
@@ -82,11 +83,13 @@ class FixpointEdit:
             that are new, or gone.
         moves: the places of code, where nothing else has changed at all; else None.
         has_other_bases: whether a class may derive from something else.
+        evaluations: the number of functions that were evaluated again.
     """
 
-    functions: frozenset[str]
-    moves: Moves | None
-    has_other_bases: bool
+    functions: frozenset[str] = frozenset()
+    moves: Moves | None = None
+    has_other_bases: bool = False
+    evaluations: int = 0
 
 
 class KnownBefore:
@@ -100,6 +103,9 @@ class KnownBefore:
     def __init__(self, inference: Inference) -> None:
         self._inference = inference
         self._before: dict[str, object] = {}
+
+    def __len__(self) -> int:
+        return len(self._before)
 
     def note(self, function: str) -> None:
         """Note what is known of a function now, unless something was noted of it before."""
