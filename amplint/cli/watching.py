@@ -101,9 +101,9 @@ def changed(before: WatchedState, after: WatchedState) -> str:
     return f"{text} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else text
 
 
-def pause(seconds: float, asked: threading.Event | None = None) -> None:
+def pause(seconds: float, question: threading.Event | None = None) -> None:
     """Wait, until somebody asks for a check."""
-    (asked or threading.Event()).wait(seconds)
+    (question or threading.Event()).wait(seconds)
 
 
 @dataclass
@@ -148,7 +148,7 @@ class RepeatedCheck:
         now, cost = before, 0.0
         while now == before:
             self._listener.end()
-            pause(max(EVERY, cost * SHARE), self._listener.asked)
+            pause(max(EVERY, cost * SHARE), self._listener.question)
             self._listener.begin()
             begun = time.process_time()
             now = state_of(self.arguments)

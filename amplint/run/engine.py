@@ -143,7 +143,7 @@ def is_watched(request: Request) -> bool:
 
 
 def whole(request: Request) -> Request:
-    """The same request about all files of its project."""
+    """A request about all files of the project of another."""
     selection = request.selection
     return replace(request, selection=replace(selection, reported=frozenset(selection.files)))
 

@@ -60,12 +60,12 @@ class Listener:
 
     Attributes:
         analysis: what the last check was, see `is_checked`: all who ask for another are refused.
-        asked: is set when somebody waits.
+        question: is set when somebody waits.
     """
 
     def __init__(self) -> None:
         self.analysis = ""
-        self.asked = threading.Event()
+        self.question = threading.Event()
         self._waiting: list[threading.Event] = []
         self._begun: list[threading.Event] = []
         self._place: Path | None = None
@@ -111,17 +111,17 @@ class Listener:
         """An event that is set after the next check that begins."""
         done = threading.Event()
         self._waiting.append(done)
-        self.asked.set()
+        self.question.set()
         return done
 
     def begin(self) -> None:
         """A check begins of the project as it is now, unless it is the one that was checked."""
-        self.asked.clear()
+        self.question.clear()
         waiting, self._waiting = self._waiting, []
         self._begun += waiting
 
     def end(self) -> None:
-        """What has begun is done."""
+        """The check that has begun is done."""
         for done in self._begun:
             done.set()
         self._begun.clear()

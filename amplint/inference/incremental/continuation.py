@@ -261,8 +261,8 @@ class HandingOver:
     def _may_presume_others(self) -> bool:
         """Whether functions may be presumed to run in other regions: a decorator or an observation
         of one is another one, or a backward pass (see `training.py`) is."""
-        known = self._before.functions, self._inference.functions
-        passes = ("backward" in of[each].words for each in self._edit.grafts for of in known)
+        tables = self._before.functions, self._inference.functions
+        passes = ("backward" in of[each].words for each in self._edit.grafts for of in tables)
         return bool(self._edit.anew) or any(passes)
 
     def _renamed(self, components: Iterable[Sites]) -> Iterator[Sites]:
