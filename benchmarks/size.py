@@ -33,7 +33,7 @@ BUDGET = {
     "names of an author's surface": 300,
     "rules on by default": 85,
     "tests collected": 10_200,
-    "words of docs/": 45_600,
+    "words of docs/": 45_720,
 }
 SILENT = frozenset(
     {
