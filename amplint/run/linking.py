@@ -28,8 +28,8 @@ from amplint.util.progress import Progress
 # With this number of changed files, what is known now is kept. Until then, what was known before
 # stays: to evaluate a few functions again takes less time than to write all of it.
 MANY_CHANGED = 8
-# So it is with this share of all functions, which take as long to evaluate again (0.12 of timm, for
-# a default in the largest component) as it takes to write all of them.
+# To evaluate this share of all functions takes about as long as to write what is known of all: in
+# timm, 0.12 of them take 4 s of CPU, and all are written in 1.4 s.
 MANY_EVALUATED = 0.05
 DAMAGED = (LookupError, TypeError, ValueError)  # what a snapshot of other files raises
 
